@@ -1,0 +1,1 @@
+"""One contact: no bodies, no time."""

@@ -1,0 +1,1 @@
+"""Time: tableaus, steps, modes and events."""

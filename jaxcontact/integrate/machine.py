@@ -1,0 +1,46 @@
+"""A simulation as a machine that can be paused: init, step, done, finish (DESIGN: one lane or many, the same code)."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+# Every lane ends with one of these. Failure is data: a bad configuration never harms its neighbours.
+STATUS = (
+    ("running", "the run has not ended yet"),
+    ("finished", "the run reached its end"),
+    ("step_limit", "the run used up max_steps before its end; raise max_steps or loosen the tolerance"),
+    ("step_too_small", "the tolerance asked for steps below min_step"),
+    ("non_finite", "the state stopped being finite"),
+    ("cannot_touch", "no posture with these numbers puts the contact point on the ground"),
+    ("moving_up", "the contact point leaves the ground at the start, so there is no impact"),
+    ("bad_value", "a parameter is not finite, or outside its bounds"),
+)
+STATUS_NAMES = tuple(name for name, _ in STATUS)
+RUNNING, FINISHED, STEP_LIMIT, STEP_TOO_SMALL, NON_FINITE, CANNOT_TOUCH, MOVING_UP, BAD_VALUE = range(len(STATUS))
+
+
+class Machine(NamedTuple):
+    """A pausable simulation. Leaves of `params` have shape () or (lanes,); every state array ends with the lanes."""
+
+    init: Callable[[Any], Any]  # params -> state
+    step: Callable[[Any, Any], Any]  # params, state -> state; a lane that is done stays as it is
+    done: Callable[[Any], jax.Array]  # state -> bool per lane
+    finish: Callable[[Any, Any], dict[str, jax.Array]]  # params, state -> outcomes by name
+
+
+def simulate(machine: Machine, params: Any) -> dict[str, jax.Array]:
+    """Run every lane of `params` to its end and return the outcomes. Forward-mode differentiable, jit it yourself."""
+    state = jax.lax.while_loop(
+        lambda state: ~jnp.all(machine.done(state)),
+        lambda state: machine.step(params, state),
+        machine.init(params),
+    )
+    return machine.finish(params, state)
+
+
+def simulate_steps(machine: Machine, params: Any, count: int) -> dict[str, jax.Array]:
+    """Run `count` machine steps and return the outcomes. The loop has a fixed length, so reverse mode works too."""
+    state, _ = jax.lax.scan(lambda state, _: (machine.step(params, state), None), machine.init(params), length=count)
+    return machine.finish(params, state)

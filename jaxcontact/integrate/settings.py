@@ -1,0 +1,42 @@
+"""How finely to integrate: one immutable record, checked when it is made, kept with every result."""
+
+from dataclasses import dataclass, fields
+from math import isfinite
+
+from jaxcontact.errors import InputError, unknown
+
+STEPPERS = ("dopri5", "rk4", "semi_implicit_euler")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Tolerances and limits of a run.
+
+    `rtol` and `atol` bound the local error of an adaptive step, per unit of each state (m, rad, m/s, rad/s, J);
+    a fixed-step method ignores them and takes steps of `step` seconds. `first_step` starts the adaptive controller.
+    """
+
+    stepper: str = "dopri5"
+    rtol: float = 1e-7
+    atol: float = 1e-9
+    first_step: float = 1e-4
+    step: float = 1e-5
+    min_step: float = 1e-14
+    max_steps: int = 20_000
+    max_time: float = float("inf")
+
+    def __post_init__(self) -> None:
+        """Refuse settings that no run could honour."""
+        if self.stepper not in STEPPERS:
+            raise unknown("stepper", self.stepper, STEPPERS, "[solver]")
+        for name in ("rtol", "atol", "first_step", "step", "min_step", "max_steps", "max_time"):
+            value = getattr(self, name)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not number or not value > 0 or (name != "max_time" and not isfinite(value)):
+                raise InputError(f"[solver] {name} = {value!r}: a number above 0 is needed")
+        if self.max_steps != int(self.max_steps):
+            raise InputError(f"[solver] max_steps = {self.max_steps!r}: a whole number is needed")
+
+    def as_dict(self) -> dict[str, str | float | int]:
+        """The settings by name, for the record kept with a result."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}

@@ -1,0 +1,270 @@
+"""The compliant (continuous) solution of a strike: contact forces integrated in time, dry friction with true sticking.
+
+State rows: x, y of the centre of mass and the angles; their velocities; then the work done by the normal and the
+tangential force (J), the largest normal force so far (N), and the tangential stretch (m). The run starts at
+touch-down and ends when the tip stops moving into the ground (Crutch eq. 3), or at max_time when `ends` is
+"max_time".
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxcontact.bodies import linkage
+from jaxcontact.bodies.symmetric import factor, solve_factored
+from jaxcontact.contact import friction, normal
+from jaxcontact.contact.impulse import (
+    IMMEDIATE_SLIDING,
+    NO_SLIP,
+    NONE,
+    PERMANENT_SLIDING,
+    PERMANENT_STICKING,
+    SLIDING_REVERSAL,
+    SLIDING_STICKING,
+    critical_friction,
+)
+from jaxcontact.integrate import hybrid
+from jaxcontact.integrate.machine import FINISHED, MOVING_UP, RUNNING, Machine
+from jaxcontact.integrate.record import record
+from jaxcontact.integrate.settings import Settings
+from jaxcontact.models.strike import (
+    GRAZING,
+    Strike,
+    Tables,
+    centre_start,
+    dot,
+    respond,
+    tables,
+    tip_motion,
+    tip_start,
+    watched_velocities,
+)
+from jaxcontact.safemath import sign
+
+NORMAL_LAWS: dict[str, Callable] = {
+    "hunt_crossley": lambda p, depth, rate: normal.hunt_crossley(depth, rate, p["k_n"], p["chi"]),
+    "hertz": lambda p, depth, rate: normal.hertz(depth, p["k_n"]),
+    "kelvin_voigt": lambda p, depth, rate: normal.kelvin_voigt(depth, rate, p["k_linear"], p["c_linear"]),
+}
+FRICTION_LAWS = ("coulomb", "tangential_compliance", "regularised")
+
+# Sticking holds the tip's velocity at zero, not only its acceleration: leftovers of rounding fade at this rate (1/s).
+_STICK_RATE = 1e3
+# A moment (s) after touch-down, at which tangential compliance tells whether the tip grips at once (the ratio F_t/F_n
+# is constant).
+_PROBE = 1e-9
+
+_END, _MODE, _PEAK = range(3)
+
+
+def system(strike: Strike, choices: Mapping[str, str], ends: str = "compression_end") -> hybrid.HybridSystem:
+    """Flow, guards and transitions of a strike with the chosen laws."""
+    table, laws = tables(strike), strike.contact
+    n = len(strike.links)
+    normal_law, friction_law = NORMAL_LAWS[choices["normal"]], choices["friction"]
+    static_mu = laws["mu"] * laws["mu_ratio"]
+
+    def flow(_params, _t, mode, y):
+        angles, rates = [y[2 + k] for k in range(n)], [y[n + 4 + k] for k in range(n)]
+        v_centre, stretch = (y[n + 2], y[n + 3]), y[2 * n + 7]
+        sines, cosines = linkage.directions(angles)
+        tip = tip_motion(strike, table, y[1], v_centre, rates, sines, cosines)
+        depth, depth_rate = -tip.height, -tip.v_n
+        F_n = normal_law(laws, depth, depth_rate)
+
+        # Angles answer to the normal force and to a unit tangential force; translation decouples.
+        factors = factor(linkage.angle_matrix(table.pair, sines, cosines))
+        inertial = linkage.velocity_terms(table.pair, rates, sines, cosines)
+        free = solve_factored(factors, [a * F_n - c for a, c in zip(tip.by_n, inertial, strict=True)])
+        per_unit = solve_factored(factors, tip.by_t)
+        a_free = strike.push / table.mass + dot(tip.by_t, free) + tip.swirl_t
+        gain = 1.0 / table.mass + dot(tip.by_t, per_unit)
+
+        # Sticking is a force that keeps the tip still; tangential compliance is a spring that remembers where it
+        # gripped.
+        if friction_law == "tangential_compliance":
+            F_hold = friction.tangential_compliance(stretch, depth, laws["k_t"])
+        else:
+            F_hold = -(a_free + _STICK_RATE * tip.v_t) / gain
+        if friction_law == "regularised":
+            F_t = friction.regularised(tip.v_t, laws["mu"], F_n, laws["v_slip"])
+        else:
+            F_t = jnp.where(mode == friction.STICK, F_hold, friction.coulomb_sliding(mode, laws["mu"], F_n))
+
+        spin = [r + g * F_t for r, g in zip(free, per_unit, strict=True)]
+        a_centre = ((F_t + strike.push) / table.mass, F_n / table.mass - strike.gravity)
+        a_n = a_centre[1] + dot(tip.by_n, spin) + tip.swirl_n
+        _, F_n_rate = jax.jvp(lambda d, v: normal_law(laws, d, v), (depth, depth_rate), (depth_rate, -a_n))
+        zero = jnp.zeros_like(depth)
+        grips = (mode == friction.STICK) & (friction_law == "tangential_compliance")
+        stretching = jnp.where(grips, tip.v_t, 0.0)
+        slope = [*v_centre, *rates, *a_centre, *spin, F_n * tip.v_n, F_t * tip.v_t, zero, stretching]
+        return linkage.stack(slope), linkage.stack([tip.v_n, tip.v_t, F_n, F_n_rate, F_hold, F_t])
+
+    def guards(_params, mode, signals):
+        v_n, v_t, F_n, F_n_rate, F_hold, _ = signals
+        still_in = -v_n if ends == "compression_end" else jnp.ones_like(v_n)
+        if friction_law == "regularised":
+            in_mode = jnp.ones_like(v_t)
+        else:
+            in_mode = jnp.where(mode == friction.STICK, friction.cone_margin(F_hold, static_mu, F_n), mode * v_t)
+        return jnp.stack([still_in, in_mode, F_n_rate])
+
+    def transition(_params, _t, mode, event, y, signals):
+        _, v_t, F_n, _, F_hold, _ = signals
+        y = y.at[2 * n + 6].set(jnp.maximum(y[2 * n + 6], F_n))
+        switches = event == _MODE
+        if friction_law == "tangential_compliance":
+            slid = mode != friction.STICK
+            depth = -_tip(strike, table, y).height
+            grip = friction.stretch_on_the_cone(mode, laws["mu"], F_n, depth, laws["k_t"])
+            y = y.at[2 * n + 7].set(jnp.where(switches & slid, grip, y[2 * n + 7]))
+            # Friction opposes the motion: a tip torn loose slides the way it moves (Two approaches, below eq. 3).
+            new_mode = jnp.where(slid, friction.STICK, sign(v_t).astype(jnp.int32))
+        else:
+            new_mode = friction.mode_at_rest(F_hold, static_mu, F_n)
+        return jnp.where(switches, new_mode, mode), y, event == _END
+
+    return hybrid.HybridSystem(flow, guards, transition, boundary=(True, True, False), positions=n + 2)
+
+
+def start_state(strike: Strike, table: Tables) -> jax.Array:
+    """State rows at touch-down."""
+    centre, v_centre = centre_start(strike, table)
+    return linkage.stack([*centre, *strike.angles, *v_centre, *strike.rates, 0.0, 0.0, 0.0, 0.0])
+
+
+def start_mode(strike: Strike, choices: Mapping[str, str], flow_signals: jax.Array):
+    """Mode at touch-down: a tip that slips slides; one at rest is held only if the cone, still unloaded, allows it."""
+    laws = strike.contact
+    v_n, v_t, F_n, _, F_hold, _ = flow_signals
+    slips = jnp.abs(v_t) > NO_SLIP
+    static_mu = laws["mu"] * laws["mu_ratio"]
+    if choices["friction"] == "tangential_compliance":
+        depth = jnp.maximum(-v_n, 0.0) * _PROBE
+        pull = friction.tangential_compliance(v_t * _PROBE, depth, laws["k_t"])
+        grips = friction.cone_margin(pull, static_mu, NORMAL_LAWS[choices["normal"]](laws, depth, -v_n)) >= 0
+        return jnp.where(grips, friction.STICK, sign(v_t).astype(jnp.int32))
+    return jnp.where(slips, sign(v_t).astype(jnp.int32), friction.mode_at_rest(F_hold, static_mu, F_n))
+
+
+def machine(
+    assemble: Callable[[Any], Strike],
+    choices: Mapping[str, str],
+    settings: Settings,
+    ends: str = "compression_end",
+) -> Machine:
+    """The pausable compliant simulation of a model."""
+
+    def init(params):
+        return _start(assemble(params), choices, settings, params, ends)
+
+    def step(params, state):
+        return hybrid.advance(system(assemble(params), choices, ends), settings, params, state)[0]
+
+    def finish(params, state):
+        return _outcomes(assemble(params), state)
+
+    return Machine(init, step, hybrid.done, finish)
+
+
+def curves(
+    assemble: Callable[[Any], Strike],
+    choices: Mapping[str, str],
+    settings: Settings,
+    count: int,
+    ends: str = "compression_end",
+) -> Callable[[Any], dict[str, jax.Array]]:
+    """Time histories at `count` evenly spaced times from touch-down to the end: params -> {name: (count, *lanes)}."""
+
+    def run(params):
+        strike = assemble(params)
+        dynamics = system(strike, choices, ends)
+        state = _start(strike, choices, settings, params, ends)
+        t, mode, y, status = record(dynamics, settings, params, state, count)
+        _, signals = dynamics.flow(params, t, mode, y)
+        observed = _observe(strike, t, y, signals)
+        return {name: jnp.where(status == FINISHED, value, jnp.nan) for name, value in observed.items()}
+
+    return run
+
+
+def _start(strike: Strike, choices, settings: Settings, params, ends: str) -> hybrid.HybridState:
+    """Touch-down, with the reason why a lane cannot run where there is one."""
+    table, dynamics = tables(strike), system(strike, choices, ends)
+    y = start_state(strike, table)
+    signals = dynamics.flow(params, 0.0, jnp.zeros(y.shape[1:], jnp.int32), y)[1]
+    mode = start_mode(strike, choices, signals)
+    status, v_n = strike.status, signals[0]
+    if ends == "compression_end":
+        status = jnp.where((status == RUNNING) & (v_n > GRAZING), MOVING_UP, status)
+        status = jnp.where((status == RUNNING) & (v_n >= -GRAZING), FINISHED, status)
+    return hybrid.start(dynamics, settings, params, 0.0, mode, y, status)
+
+
+def _parts(strike: Strike, y):
+    """Angles, rates and velocity of the centre of mass, out of the state rows."""
+    n = len(strike.links)
+    return [y[2 + k] for k in range(n)], [y[n + 4 + k] for k in range(n)], (y[n + 2], y[n + 3])
+
+
+def _tip(strike: Strike, table: Tables, y):
+    angles, rates, v_centre = _parts(strike, y)
+    return tip_motion(strike, table, y[1], v_centre, rates, *linkage.directions(angles))
+
+
+def _observe(strike: Strike, t, y, signals) -> dict[str, jax.Array]:
+    """What can be seen of the motion at times t: the same names for a curve and for its last point."""
+    table, n = tables(strike), len(strike.links)
+    angles, rates, v_centre = _parts(strike, y)
+    tip = _tip(strike, table, y)
+    _, v_before = centre_start(strike, table)
+    seen = {
+        "t": t,
+        # Momentum balance: exact for any Runge-Kutta method, and cheaper than integrating the forces.
+        "P_n": table.mass * (v_centre[1] - v_before[1] + strike.gravity * t),
+        "P_t": table.mass * (v_centre[0] - v_before[0]) - strike.push * t,
+        "W_n": y[2 * n + 4],
+        "W_t": y[2 * n + 5],
+        "F_n": signals[2],
+        "F_t": signals[5],
+        "v_n_tip": tip.v_n,
+        "v_t_tip": tip.v_t,
+        "depth": -tip.height,
+    }
+    return seen | watched_velocities(strike, table, v_centre, rates, angles)
+
+
+def _outcomes(strike: Strike, state: hybrid.HybridState) -> dict[str, jax.Array]:
+    """Named results of a run that has ended; NaN where it did not finish."""
+    table, n = tables(strike), len(strike.links)
+    before = tip_start(strike, table)
+    response, _, _ = respond(table, before, *linkage.directions(strike.angles))
+    finished = state.status == FINISHED
+    seen = _observe(strike, state.t, state.y, state.signals)
+    numbers = seen | {
+        "t_end": seen["t"],
+        "depth_end": seen["depth"],
+        "F_n_peak": jnp.maximum(state.y[2 * n + 6], seen["F_n"]),
+        "energy_loss": -(seen["W_n"] + seen["W_t"]),
+        "mu_c": critical_friction(response),
+    }
+    numbers = {name: jnp.where(finished, value, jnp.nan) for name, value in numbers.items()}
+    v_t_before = jnp.broadcast_to(before.v_t, state.t.shape)
+    regime = jnp.where(finished & (state.steps > 0), _regime(v_t_before, state.mode), NONE)
+    return numbers | {"regime": regime, "status": state.status, "n_steps": state.steps}
+
+
+def _regime(v_t_before, mode):
+    """Table 2's name for a run, from the slip before impact and the mode at its end.
+
+    A tip without slip is not held in the first instants, when it carries no load yet; that micro-slip is not called
+    sliding.
+    """
+    slipped = jnp.abs(v_t_before) > NO_SLIP
+    stuck = mode == friction.STICK
+    same_way = mode == sign(v_t_before).astype(mode.dtype)
+    after_slip = jnp.where(stuck, SLIDING_STICKING, jnp.where(same_way, PERMANENT_SLIDING, SLIDING_REVERSAL))
+    return jnp.where(slipped, after_slip, jnp.where(stuck, PERMANENT_STICKING, IMMEDIATE_SLIDING))

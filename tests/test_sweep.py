@@ -1,0 +1,234 @@
+"""A sweep gives each configuration its own answer, in its place, with its unit, however the work is cut."""
+
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+import xarray as xr
+from toy_model import double_precision, toy_model
+
+from jaxcontact.errors import InputError
+from jaxcontact.integrate.machine import CANNOT_TOUCH, FINISHED, MOVING_UP
+from jaxcontact.study import run, study
+from jaxcontact.study.progress import ProgressDisplay
+from jaxcontact.study.sweep import describe_failures, raise_if_single_failure
+
+G = 9.81
+
+
+@pytest.fixture(autouse=True)
+def in_double_precision():
+    with double_precision():
+        yield
+
+
+def test_a_grid_has_its_dimensions_in_order_and_the_closed_form_in_each_place():
+    result = run(study(toy_model(), vary={"height": [1, 2, 3], "angle": [10, 20]}, set={"ball.mass": 2}))
+    assert result["slope"].dims == ("height", "angle")
+    assert result["slope"].shape == (3, 2)
+    for height in (1, 2, 3):
+        for angle in (10, 20):
+            here = result.sel(height=height, angle=angle)
+            assert float(here["slope"]) == pytest.approx(math.tan(math.radians(angle)), rel=1e-12)
+            assert float(here["t_fall"]) == pytest.approx(math.sqrt(2 * height / G), rel=1e-12)
+            assert float(here["weight"]) == pytest.approx(2 * G, rel=1e-12)  # no varied number enters it
+
+
+def test_each_lane_takes_its_own_number_of_steps():
+    heights = [0.5, 1.0, 90.0]
+    result = run(study(toy_model(), vary={"height": heights}))
+    # halvings until h / 2^n < 1e-3
+    assert result["n_steps"].values.tolist() == [math.floor(math.log2(h / 1e-3)) + 1 for h in heights]
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 4, 7, 16, 4096])
+def test_results_do_not_depend_on_the_chunk(chunk):
+    described = study(
+        toy_model(),
+        vary={"height": {"from": 0.5, "to": 40, "count": 5}, "angle": [0, 50, 85]},
+        output={"curves": True, "points": 5},
+    )
+    whole, cut = run(described), run(described, chunk=chunk)
+    xr.testing.assert_allclose(whole, cut, rtol=1e-13)
+    assert whole.attrs == cut.attrs
+
+
+def test_what_does_not_vary_stays_a_scalar_and_shapes_are_few():
+    shapes = []
+    described = study(toy_model(shapes.append), vary={"height": {"from": 1, "to": 2, "count": 11}})
+    run(described, chunk=4)
+    run(study(described.model, vary={"height": [5, 6, 7]}, set={"gravity": 2}))
+    # 3 chunks of 4 lanes, the last one filled up, then 3 configurations in 4 lanes: one shape, traced once
+    assert [shape["height"] for shape in shapes] == [(4,)]
+    assert all(shape == () for name, shape in shapes[0].items() if name != "height")
+
+
+def test_one_configuration_has_no_dimensions_and_no_lanes():
+    shapes = []
+    result = run(study(toy_model(shapes.append), set={"height": 8}))
+    assert result["t_fall"].dims == ()
+    assert float(result["t_fall"]) == pytest.approx(math.sqrt(16 / G))
+    assert set(shapes[0].values()) == {()}
+
+
+@pytest.mark.parametrize("kind", ["sample", "case"])
+def test_samples_and_cases_carry_their_values_along_one_dimension(kind):
+    if kind == "sample":
+        described = study(
+            toy_model(), vary={"height": {"from": 1, "to": 9}, "ball.mass": {"from": 1, "to": 2}}, sample={"count": 6}
+        )
+    else:
+        described = study(toy_model(), cases={"values": {"height": [1, 4, 9], "ball.mass": [1, 2, 3]}})
+    result = run(described)
+    assert result["t_fall"].dims == (kind,)
+    assert result["height"].dims == (kind,) and result["height"].attrs["units"] == "m"
+    assert set(result.xindexes) == {kind}
+    np.testing.assert_allclose(result["t_fall"], np.sqrt(2 * result["height"] / G), rtol=1e-12)
+    np.testing.assert_allclose(result["weight"], result["ball.mass"] * G, rtol=1e-12)
+
+
+def test_everything_has_a_unit_and_a_meaning():
+    result = run(study(toy_model(), vary={"angle": [10, 60]}, output={"curves": True, "points": 3}))
+    for variable in result.variables.values():
+        assert variable.attrs["units"] and variable.attrs["long_name"]
+    assert result["angle"].attrs == {"units": "deg", "long_name": "slope of the ground"}
+    assert result["slope"].attrs["units"] == "1"
+
+
+def test_codes_are_small_integers_with_their_meanings():
+    result = run(study(toy_model(), vary={"angle": [10, 60, 85]}))
+    assert result["regime"].dtype == np.int8 and result["status"].dtype == np.int8
+    assert result["regime"].values.tolist() == [0, 1, 1]
+    assert result["regime"].attrs["flag_meanings"] == "sticks slides_down"
+    assert result["status"].values.tolist() == [FINISHED, FINISHED, CANNOT_TOUCH]
+    assert result["status"].attrs["flag_meanings"].split()[CANNOT_TOUCH] == "cannot_touch"
+    assert result["status"].attrs["flag_values"].tolist() == list(range(len(result["status"].attrs["flag_values"])))
+
+
+def test_an_outcome_that_a_method_does_not_have_is_nan_and_says_so():
+    vary = {"height": [1, 2]}
+    impulsive, compliant = (run(study(toy_model(), method, vary=vary)) for method in ("impulsive", "compliant"))
+    assert np.all(np.isnan(impulsive["F_peak"])) and impulsive["F_peak"].dims == ("height",)
+    assert impulsive["F_peak"].attrs["comment"] == "not defined by the impulsive method"
+    assert "comment" not in compliant["F_peak"].attrs
+    np.testing.assert_allclose(compliant["F_peak"], [1e7, 1e7 * 2**1.5], rtol=1e-12)
+
+
+def test_curves_run_along_a_trailing_fraction():
+    result = run(study(toy_model(), vary={"height": [1, 2], "angle": [3, 4, 5]}, output={"curves": True, "points": 9}))
+    assert result["y"].dims == ("height", "angle", "fraction")
+    fraction = np.linspace(0, 1, 9)
+    np.testing.assert_allclose(result["fraction"], fraction)
+    for height in (1, 2):
+        expected = height * (1 - fraction**2)
+        np.testing.assert_allclose(result["y"].sel(height=height, angle=4), expected, atol=1e-12)
+    # A name that an outcome has already: the curve gives way. Nothing varied enters it, so every lane has the same.
+    assert result["weight"].dims == ("height", "angle")
+    np.testing.assert_allclose(result["weight_curve"], np.full((2, 3, 9), 0.5 * G))
+
+
+def test_the_record_is_enough_to_repeat_the_run():
+    described = study(
+        toy_model(),
+        vary={"height": {"from": 1, "to": 2}},
+        sample={"count": 4, "seed": 11, "method": "latin"},
+        set={"angle": {"value": 0.1, "unit": "rad"}},
+        laws={"normal": "linear"},
+        solver={"rtol": 1e-5},
+        title="a title",
+    )
+    attrs = run(described).attrs
+    again = study(
+        described.model,
+        attrs["method"],
+        vary={"height": {"from": 1, "to": 2}},
+        sample={"count": 4, "seed": attrs["seed"], "method": json.loads(attrs["space"])["method"]},
+        set=json.loads(attrs["parameters"]),
+        laws=json.loads(attrs["laws"]),
+        solver=json.loads(attrs["solver"]),
+    )
+    assert again.fingerprint() == attrs["fingerprint"] == described.fingerprint()
+    assert (attrs["model"], attrs["title"], attrs["dtype"]) == ("toy", "a title", "float64")
+    assert attrs["jaxcontact_version"] and "gravity = 9.81 m/s^2" in attrs["parameters_text"]
+
+
+def test_single_precision_is_used_if_the_caller_left_it_on_and_recorded():
+    with double_precision(False):
+        result = run(study(toy_model(), "impulsive", vary={"height": [1, 2]}))
+    assert result.attrs["dtype"] == "float32"
+    assert {result[name].dtype for name in ("t_fall", "F_peak")} == {np.dtype("float32")}
+    np.testing.assert_allclose(result["t_fall"], np.sqrt(2 * np.array([1, 2]) / G), rtol=1e-6)
+
+
+def test_failures_are_counted_by_status_with_a_sentence():
+    failing = run(study(toy_model(), vary={"angle": [10, 85, 86]}))
+    assert describe_failures(run(study(toy_model(), vary={"angle": [10, 20]}))) == ""
+    text = describe_failures(failing)
+    assert text.startswith("2 of 3 configurations did not finish")
+    assert "2 cannot_touch: no posture" in text
+
+
+@pytest.mark.parametrize(
+    ("fixed", "name", "status"),
+    [({"angle": 85}, "cannot_touch", CANNOT_TOUCH), ({"lift": 2}, "moving_up", MOVING_UP)],
+)
+def test_an_impossible_start_is_an_error_alone_and_a_status_in_a_sweep(fixed, name, status):
+    with pytest.raises(InputError, match=name):
+        raise_if_single_failure(run(study(toy_model(), set=fixed)))
+    swept = run(study(toy_model(), set=fixed, vary={"height": [1]}))
+    raise_if_single_failure(swept)
+    assert swept["status"].values.tolist() == [status]
+
+
+def test_progress_tells_every_chunk():
+    told = []
+    run(study(toy_model(), vary={"height": [1, 2, 3, 4, 5]}), chunk=2, progress=lambda *now: told.append(now))
+    assert told == [(0, 5), (2, 5), (4, 5), (5, 5)]
+
+
+@pytest.mark.parametrize("chunk", [0, -1, 2.0, True])
+def test_a_bad_chunk_is_refused(chunk):
+    with pytest.raises(InputError, match="chunk"):
+        run(study(toy_model()), chunk=chunk)
+
+
+# ---------------------------------------------------------------- the display
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_short_runs_show_nothing(stream):
+    out = stream()
+    with ProgressDisplay("toy", stream=out) as progress:
+        for done in range(4):
+            progress(done, 3)
+    assert out.getvalue() == ""
+
+
+def test_a_long_run_in_a_log_gets_a_line_with_rate_and_time_left(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr("jaxcontact.study.progress.time.monotonic", lambda: clock[0])
+    out = io.StringIO()
+    with ProgressDisplay("toy", stream=out) as progress:
+        for second in range(41):  # 40 s at 10 a second
+            clock[0] = 100.0 + second
+            progress(10 * second, 400)
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "toy: 20 of 400, 10 a second, about 38 s left"
+    assert 2 <= len(lines) <= 4
+
+
+def test_a_long_run_on_a_terminal_gets_a_bar_even_while_it_compiles(monkeypatch):
+    monkeypatch.setattr("jaxcontact.study.progress.PATIENCE", 0.01)
+    out = Terminal()
+    with ProgressDisplay("toy", stream=out) as progress:
+        progress(0, 7)
+        progress._timer.join()
+        progress(7, 7)
+    assert "toy" in out.getvalue() and "7 of 7" in out.getvalue()
