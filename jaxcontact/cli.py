@@ -81,7 +81,7 @@ def _parser() -> _Parser:
     run = commands.add_parser("run", help="run a published study by name, or a study described in a TOML file")
     run.add_argument("study", metavar="NAME_OR_FILE.toml", help="see `jaxcontact list` for the names")
     run.add_argument("--out", metavar="DIR", type=Path, help="where to save (default: results/NAME)")
-    run.add_argument("--chunk", metavar="N", type=int, help="configurations at a time, for a file (default: 4096)")
+    run.add_argument("--chunk", metavar="N", type=int, help="configurations at a time, for a file (default: 1024)")
     run.set_defaults(command=_run)
 
     named = commands.add_parser("list", help="list the published studies")
@@ -134,7 +134,7 @@ def _run(arguments: argparse.Namespace) -> None:
     if arguments.chunk is not None and arguments.chunk < 1:
         raise InputError(f"--chunk {arguments.chunk}: a whole number of at least 1 is needed")
     if arguments.study.endswith(".toml"):
-        _run_file(Path(arguments.study), arguments.out, arguments.chunk or 4096)
+        _run_file(Path(arguments.study), arguments.out, arguments.chunk or 1024)
     elif arguments.chunk is None:
         _run_named(arguments.study, arguments.out)
     else:

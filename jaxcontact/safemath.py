@@ -1,30 +1,31 @@
 """Powers, roots, signs and quotients whose values and derivatives are defined at every kink.
 
 Each guard replaces the argument before the dangerous operation, not its result after it (a "double where"): a result
-that is only masked afterwards still sends 0 * inf = NaN into the derivative.
+that is only masked afterwards still sends 0 * inf = NaN into the derivative. The stand-in argument is tiny, not 1: a
+compiler may compute the argument twice, rounded differently, so that one copy is just above zero and the other is not,
+and then the stand-in's power is what comes out. It has to be next to nothing.
 """
 
 import jax
 import jax.numpy as jnp
 
+_TINY = 1e-30
+
 
 def positive_power(x, exponent: float):
-    """Power x ** exponent for x > 0, and 0 with derivative 0 for x <= 0, whatever the exponent."""
-    inside = x > 0
-    return jnp.where(inside, jnp.where(inside, x, 1.0) ** exponent, 0.0)
+    """Power x ** exponent for x > 0, and 0 with derivative 0 for x <= 0, whatever the exponent > 0."""
+    return jnp.where(x > 0, jnp.maximum(x, _TINY) ** exponent, 0.0)
 
 
 def positive_sqrt(x):
     """Square root for x > 0, and 0 with derivative 0 for x <= 0 (at 0 the one-sided slope is infinite; not used)."""
-    inside = x > 0
-    return jnp.where(inside, jnp.sqrt(jnp.where(inside, x, 1.0)), 0.0)
+    return jnp.where(x > 0, jnp.sqrt(jnp.maximum(x, _TINY)), 0.0)
 
 
 def positive_three_halves(x):
     """Power x ** 1.5 for x > 0, else 0, with derivative 0 there: x sqrt(x), far cheaper than a general power."""
-    inside = x > 0
-    safe = jnp.where(inside, x, 1.0)
-    return jnp.where(inside, safe * jnp.sqrt(safe), 0.0)
+    safe = jnp.maximum(x, _TINY)
+    return jnp.where(x > 0, safe * jnp.sqrt(safe), 0.0)
 
 
 def sign(x):

@@ -19,7 +19,7 @@ Progress = Callable[[int, int], None]  # configurations done, configurations in 
 CURVE_CHUNK = 256  # a time history is hundreds of times as large as an outcome
 
 
-def run(study: Study, *, progress: Progress | None = None, chunk: int = 4096) -> xr.Dataset:
+def run(study: Study, *, progress: Progress | None = None, chunk: int = 1024) -> xr.Dataset:
     """Simulate every configuration of `study`, at most `chunk` of them at a time, and return the labelled results.
 
     A configuration that fails has a status and harms no other. Results do not depend on `chunk`. Numbers are float64

@@ -1,0 +1,197 @@
+"""Labelled results -> matplotlib axes. Draws what a study found, and never simulates.
+
+Every function takes xarray variables that carry units and draws into axes that it is given, so that a study composes its
+own figure. Colours are those of Okabe and Ito, which colour-blind readers can tell apart; every line also has its own
+marker or dash, so that a grey print can be read.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+COLOURS = ("#0072B2", "#D55E00", "#000000", "#009E73", "#CC79A7")
+MARKERS = ("o", "s", "^", "D", "v")
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 1.5, 1.2, 1.5, 1.2, 1.5)))
+APPROACH_DASHES: Mapping[str, Any] = {"compliant": "-", "impulsive": (0, (4, 2))}
+GREY = "#555555"
+
+# What the papers call our quantities: a + marks the value after impact, a - the one before; a curve has neither.
+SYMBOLS: Mapping[str, str] = {
+    "q3": "$q_3^-$",
+    "q4": "$q_4^-$",
+    "dq5": r"$\dot q_5^-$",
+    "mu": r"friction coefficient $\mu$",
+    "mu_c": r"critical friction coefficient $\mu_c$",
+    "R": "foot radius $R$",
+    "P_n": "$P_n^+$",
+    "P_t": "$P_t^+$",
+    "W_n": "$W_n^+$",
+    "W_t": "$W_t^+$",
+    "v_n_foot": "$v_n^+(P)$",
+    "v_t_tip": "$v_t^+(Q)$",
+    "energy_loss": "energy loss",
+    "P_n_curve": "$P_n$",
+    "P_t_curve": "$P_t$",
+    "W_n_curve": "$W_n$",
+    "W_t_curve": "$W_t$",
+    "v_n_foot_curve": "$v_n(P)$",
+    "v_t_tip_curve": "$v_t(Q)$",
+    "F_n": "$F_n$",
+    "F_t": "$F_t$",
+    "t": "time since touch-down",
+}
+
+# Regimes of Crutch Table 2 by code: name, colour (light: sticks, dark: slides) and hatching.
+REGIME_STYLES = (
+    ("no impact", "#FFFFFF", ""),
+    ("permanent sticking", "#F0E442", ""),
+    ("sliding-sticking", "#B5DDF2", "//"),
+    ("permanent sliding", "#0072B2", ""),
+    ("immediate sliding", "#D55E00", ".."),
+    ("sliding reversion", "#CC79A7", "xx"),
+)
+
+
+# ---------------------------------------------------------------- figures and labels
+
+
+def new_figure(rows: int, columns: int, title: str, *, panel: tuple[float, float] = (3.4, 2.7), **options: Any):
+    """Return a figure and its axes, an array of shape (rows, columns); `panel` is the size of one in inches."""
+    figure = Figure(figsize=(panel[0] * columns, panel[1] * rows + 0.7), layout="constrained")
+    figure.suptitle(title, fontsize=11)
+    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    for each in axes.flat:
+        each.grid(True, color="#DDDDDD", linewidth=0.6)
+        each.set_axisbelow(True)
+    return figure, axes
+
+
+def axis_label(variable: xr.DataArray, symbol: str | None = None) -> str:
+    """Return the paper's symbol for the quantity, with its unit."""
+    name = str(variable.name)
+    symbol = symbol or SYMBOLS.get(name) or str(variable.attrs.get("long_name", name))
+    unit = re.sub(r"\^([\d.]+)", r"$^{\1}$", variable.attrs.get("units", "1"))
+    return symbol if unit in ("", "1") else f"{symbol} ({unit})"
+
+
+def in_milliseconds(time: xr.DataArray) -> xr.DataArray:
+    """Return a time in ms: an impact lasts a few."""
+    return (time * 1e3).rename(time.name).assign_attrs(time.attrs, units="ms")
+
+
+# ---------------------------------------------------------------- lines
+
+
+def line(
+    axes: Axes,
+    x: xr.DataArray,
+    y: xr.DataArray,
+    *,
+    number: int = 0,
+    dash: Any = "-",
+    marker: str | None = None,
+    every: Any = None,
+    label: str | None = None,
+) -> None:
+    """Draw y against x in the colour of that number, and label both axes. `every` thins the markers."""
+    axes.plot(
+        x.values,
+        y.values,
+        color=COLOURS[number],
+        linestyle=dash,
+        linewidth=1.3,
+        marker=marker,
+        markersize=4,
+        markevery=every,
+        label=label,
+    )
+    axes.set_xlabel(axis_label(x))
+    axes.set_ylabel(axis_label(y))
+
+
+def compare_approaches(
+    axes: Axes,
+    results: xr.Dataset,
+    name: str,
+    *,
+    x: str,
+    by: str | None = None,
+    every: Any = None,
+) -> None:
+    """Draw an outcome or a curve against `x`: compliant solid with markers, impulsive dashed, a colour per value of `by`."""
+    for approach in results["approach"].values:
+        one = results.sel(approach=approach)
+        parts = [one] if by is None else [one.isel({by: i}) for i in range(one.sizes[by])]
+        for number, part in enumerate(parts):
+            marker = None if approach == "impulsive" else MARKERS[number]
+            dash = APPROACH_DASHES[str(approach)]
+            line(axes, part[x], part[name], number=number, dash=dash, marker=marker, every=every)
+
+
+def by_handles(values: Iterable[Any], text: str = "{}") -> list[Line2D]:
+    """Legend entries for the colours and markers of `compare_approaches`; `text` formats a value."""
+    return [
+        Line2D([], [], color=COLOURS[i], marker=MARKERS[i], markersize=4, label=text.format(value))
+        for i, value in enumerate(values)
+    ]
+
+
+def approach_handles(marker: str | None = "o") -> list[Line2D]:
+    """Legend entries for the line styles of `compare_approaches`."""
+    return [
+        Line2D(
+            [], [], color=GREY, linestyle=dash, marker=marker if name == "compliant" else None, markersize=4, label=name
+        )
+        for name, dash in APPROACH_DASHES.items()
+    ]
+
+
+def legend_below(figure: Figure, handles: Sequence[Any], *, columns: int | None = None) -> None:
+    """Put one legend for all panels under them."""
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns or len(handles), frameon=False, fontsize=9)
+
+
+def reference_lines(axes: Axes, values: Iterable[float], text: str) -> None:
+    """Draw dotted horizontal lines, each named at its right end."""
+    for value in values:
+        axes.axhline(value, color=GREY, linestyle=":", linewidth=1.2)
+        axes.annotate(
+            text.format(value),
+            (1.0, value),
+            xycoords=("axes fraction", "data"),
+            xytext=(-4, 3),
+            textcoords="offset points",
+            ha="right",
+            fontsize=9,
+            color=GREY,
+        )
+
+
+# ---------------------------------------------------------------- maps
+
+
+def regime_map(axes: Axes, regime: xr.DataArray, *, x: str, y: str) -> None:
+    """Colour and hatch the plane of two parameters by the regime of the impact (Crutch Table 2)."""
+    codes = regime.transpose(y, x).values
+    palette = ListedColormap([colour for _, colour, _ in REGIME_STYLES])
+    across, up = regime[x].values, regime[y].values
+    axes.pcolormesh(across, up, codes, cmap=palette, vmin=-0.5, vmax=len(REGIME_STYLES) - 0.5, shading="nearest")
+    for code, (_, _, hatch) in enumerate(REGIME_STYLES):
+        if hatch and np.any(codes == code):
+            axes.contourf(across, up, codes == code, levels=[0.5, 1.5], colors="none", hatches=[hatch])
+    axes.set_xlabel(axis_label(regime[x]))
+    axes.set_ylabel(axis_label(regime[y]))
+
+
+def regime_handles(codes: Iterable[int]) -> list[Patch]:
+    """Legend entries for the regimes that occur."""
+    found = (REGIME_STYLES[int(code)] for code in sorted(set(codes)))
+    return [Patch(facecolor=colour, edgecolor="black", hatch=hatch, label=name) for name, colour, hatch in found]
