@@ -1,4 +1,4 @@
-"""The hybrid integrator: coefficient identities, orders of convergence, events with closed forms, referees, failures."""
+"""The hybrid integrator: coefficient identities, orders of convergence, events with closed forms, referees."""
 
 import diffrax
 import jax
@@ -234,7 +234,8 @@ def test_a_watching_guard_fires_once_per_crossing_and_does_not_disturb():
 
 
 def test_failed_lanes_say_why_and_leave_their_neighbours_alone():
-    # dy/dt = rate y^2 blows up at t = 1 / (rate y0): the first lane never gets there, by whichever limit it meets first.
+    # dy/dt = rate y^2 blows up at t = 1 / (rate y0): the first lane never gets there, by whichever limit it meets
+    # first.
     system = smooth_system(lambda params, t, y: params["rate"] * y**2)
     settings = Settings(max_time=2.0, max_steps=3000)
     machine = machine_of(system, settings, lambda p: p["y0"][None])

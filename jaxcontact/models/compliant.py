@@ -35,6 +35,7 @@ from jaxcontact.models.strike import (
     Tables,
     centre_start,
     dot,
+    lanes,
     respond,
     tables,
     tip_motion,
@@ -130,10 +131,10 @@ def system(strike: Strike, choices: Mapping[str, str], ends: str = "compression_
     return hybrid.HybridSystem(flow, guards, transition, boundary=(True, True, False), positions=n + 2)
 
 
-def start_state(strike: Strike, table: Tables) -> jax.Array:
-    """State rows at touch-down."""
+def start_state(strike: Strike, table: Tables, shape: tuple[int, ...]) -> jax.Array:
+    """State rows at touch-down; `shape` is that of the lanes: a number of the contact law may be all that varies."""
     centre, v_centre = centre_start(strike, table)
-    return linkage.stack([*centre, *strike.angles, *v_centre, *strike.rates, 0.0, 0.0, 0.0, 0.0])
+    return linkage.stack([*centre, *strike.angles, *v_centre, *strike.rates, *jnp.zeros((4, *shape))])
 
 
 def start_mode(strike: Strike, choices: Mapping[str, str], flow_signals: jax.Array):
@@ -194,7 +195,7 @@ def curves(
 def _start(strike: Strike, choices, settings: Settings, params, ends: str) -> hybrid.HybridState:
     """Touch-down, with the reason why a lane cannot run where there is one."""
     table, dynamics = tables(strike), system(strike, choices, ends)
-    y = start_state(strike, table)
+    y = start_state(strike, table, lanes(params, strike.status))
     signals = dynamics.flow(params, 0.0, jnp.zeros(y.shape[1:], jnp.int32), y)[1]
     mode = start_mode(strike, choices, signals)
     status, v_n = strike.status, signals[0]

@@ -9,7 +9,16 @@ import jax.numpy as jnp
 from jaxcontact.bodies import linkage
 from jaxcontact.contact.impulse import NONE, critical_friction, evolve, solve_impact
 from jaxcontact.integrate.machine import FINISHED, MOVING_UP, RUNNING, Machine
-from jaxcontact.models.strike import GRAZING, Strike, centre_start, respond, tables, tip_start, watched_velocities
+from jaxcontact.models.strike import (
+    GRAZING,
+    Strike,
+    centre_start,
+    lanes,
+    respond,
+    tables,
+    tip_start,
+    watched_velocities,
+)
 
 
 def machine(assemble: Callable[[Any], Strike]) -> Machine:
@@ -24,7 +33,7 @@ def machine(assemble: Callable[[Any], Strike]) -> Machine:
         return numbers | {"regime": regime, "status": status, "n_steps": jnp.zeros_like(status)}
 
     return Machine(
-        init=lambda params: _status(assemble(params)),
+        init=lambda params: _status(assemble(params), params),
         step=lambda params, status: status,
         done=lambda status: status != RUNNING,
         finish=finish,
@@ -36,7 +45,7 @@ def curves(assemble: Callable[[Any], Strike], count: int) -> Callable[[Any], dic
 
     def run(params):
         strike = assemble(params)
-        status = _status(strike)
+        status = _status(strike, params)
         fractions = jnp.linspace(0.0, 1.0, count).reshape(-1, *(1,) * status.ndim)
         seen, _, _ = _along(strike, fractions)
         return {
@@ -47,10 +56,10 @@ def curves(assemble: Callable[[Any], Strike], count: int) -> Callable[[Any], dic
     return run
 
 
-def _status(strike: Strike):
+def _status(strike: Strike, params):
     v_n = tip_start(strike, tables(strike)).v_n
     status = jnp.where(strike.status != RUNNING, strike.status, jnp.where(v_n > GRAZING, MOVING_UP, FINISHED))
-    return jnp.broadcast_to(status, jnp.broadcast_shapes(jnp.shape(strike.status), jnp.shape(v_n)))
+    return jnp.broadcast_to(status, lanes(params, status))
 
 
 def _along(strike: Strike, fraction):

@@ -8,6 +8,9 @@ gravity leaves the angle equations, and the impulses follow exactly from the cha
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
+
 from jaxcontact.bodies import linkage
 from jaxcontact.bodies.symmetric import factor, solve_factored
 from jaxcontact.contact.impulse import PointResponse
@@ -112,6 +115,11 @@ def respond(table: Tables, tip: TipMotion, sines, cosines):
         tt=1.0 / table.mass + dot(tip.by_t, to_tangential),
     )
     return response, to_normal, to_tangential
+
+
+def lanes(*values) -> tuple[int, ...]:
+    """Shape of the lanes that all numbers in these trees share: () or (lanes,)."""
+    return jnp.broadcast_shapes(*(jnp.shape(value) for value in jax.tree.leaves(values)))
 
 
 def dot(a, b):
