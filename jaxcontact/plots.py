@@ -1,6 +1,6 @@
 """Labelled results -> matplotlib axes. Draws what a study found, and never simulates.
 
-Every function takes xarray variables that carry units and draws into axes that it is given, so that a study composes its
+Functions take xarray variables that carry units, and draw into axes that they are given, so that a study composes its
 own figure. Colours are those of Okabe and Ito, which colour-blind readers can tell apart; every line also has its own
 marker or dash, so that a grey print can be read.
 """
@@ -25,8 +25,8 @@ GREY = "#555555"
 
 # What the papers call our quantities: a + marks the value after impact, a - the one before; a curve has neither.
 SYMBOLS: Mapping[str, str] = {
-    "q3": "$q_3^-$",
-    "q4": "$q_4^-$",
+    "q3": "leg angle $q_3^-$",
+    "q4": "hip angle $q_4^-$",
     "dq5": r"$\dot q_5^-$",
     "mu": r"friction coefficient $\mu$",
     "mu_c": r"critical friction coefficient $\mu_c$",
@@ -51,7 +51,7 @@ SYMBOLS: Mapping[str, str] = {
 
 # Regimes of Crutch Table 2 by code: name, colour (light: sticks, dark: slides) and hatching.
 REGIME_STYLES = (
-    ("no impact", "#FFFFFF", ""),
+    ("none", "#FFFFFF", ""),
     ("permanent sticking", "#F0E442", ""),
     ("sliding-sticking", "#B5DDF2", "//"),
     ("permanent sliding", "#0072B2", ""),
@@ -87,6 +87,14 @@ def in_milliseconds(time: xr.DataArray) -> xr.DataArray:
     return (time * 1e3).rename(time.name).assign_attrs(time.attrs, units="ms")
 
 
+def show_at_least(axes: Axes, span: float) -> None:
+    """Widen the y axis to at least `span`, so that rounding errors about zero are not blown up."""
+    low, high = axes.get_ylim()
+    if high - low < span:
+        middle = (low + high) / 2
+        axes.set_ylim(middle - span / 2, middle + span / 2)
+
+
 # ---------------------------------------------------------------- lines
 
 
@@ -98,6 +106,7 @@ def line(
     number: int = 0,
     dash: Any = "-",
     marker: str | None = None,
+    open_marker: bool = False,
     every: Any = None,
     label: str | None = None,
 ) -> None:
@@ -110,6 +119,7 @@ def line(
         linewidth=1.3,
         marker=marker,
         markersize=4,
+        markerfacecolor="white" if open_marker else COLOURS[number],
         markevery=every,
         label=label,
     )
@@ -118,22 +128,28 @@ def line(
 
 
 def compare_approaches(
-    axes: Axes,
-    results: xr.Dataset,
-    name: str,
-    *,
-    x: str,
-    by: str | None = None,
-    every: Any = None,
+    axes: Axes, results: xr.Dataset, name: str, *, x: str, by: str | None = None, every: int | None = None
 ) -> None:
-    """Draw an outcome or a curve against `x`: compliant solid with markers, impulsive dashed, a colour per value of `by`."""
+    """Draw an outcome or a curve against `x`: compliant solid, impulsive dashed, and a colour per value of `by`.
+
+    Every so many points there is a marker, full or open; those of the two approaches alternate where lines coincide.
+    Without `by`, each approach has its own colour.
+    """
     for approach in results["approach"].values:
         one = results.sel(approach=approach)
-        parts = [one] if by is None else [one.isel({by: i}) for i in range(one.sizes[by])]
-        for number, part in enumerate(parts):
-            marker = None if approach == "impulsive" else MARKERS[number]
-            dash = APPROACH_DASHES[str(approach)]
-            line(axes, part[x], part[name], number=number, dash=dash, marker=marker, every=every)
+        impulsive = approach == "impulsive"
+        for number in range(one.sizes[by]) if by else [int(impulsive)]:
+            part = one.isel({by: number}) if by else one
+            line(
+                axes,
+                part[x],
+                part[name],
+                number=number,
+                dash=APPROACH_DASHES[str(approach)],
+                marker=MARKERS[number] if every else None,
+                open_marker=impulsive,
+                every=(every // 2 if impulsive else 0, every) if every else None,
+            )
 
 
 def by_handles(values: Iterable[Any], text: str = "{}") -> list[Line2D]:
@@ -144,13 +160,13 @@ def by_handles(values: Iterable[Any], text: str = "{}") -> list[Line2D]:
     ]
 
 
-def approach_handles(marker: str | None = "o") -> list[Line2D]:
-    """Legend entries for the line styles of `compare_approaches`."""
+def approach_handles(*, coloured: bool = False) -> list[Line2D]:
+    """Legend entries for the approaches; `coloured` if `compare_approaches` was called without `by`."""
+    style = {"marker": None if coloured else "o", "markersize": 4}
+    colours = COLOURS if coloured else (GREY, GREY)
     return [
-        Line2D(
-            [], [], color=GREY, linestyle=dash, marker=marker if name == "compliant" else None, markersize=4, label=name
-        )
-        for name, dash in APPROACH_DASHES.items()
+        Line2D([], [], color=colours[i], linestyle=dash, markerfacecolor=face, label=name, **style)
+        for i, ((name, dash), face) in enumerate(zip(APPROACH_DASHES.items(), (GREY, "white"), strict=True))
     ]
 
 
