@@ -147,7 +147,7 @@ def _run_file(path: Path, out: Path | None, chunk: int) -> None:
     _prepare_jax()
     from jaxcontact.study.progress import ProgressDisplay
     from jaxcontact.study.store import RESULTS, check_free, save
-    from jaxcontact.study.study import Study
+    from jaxcontact.study.definition import Study
     from jaxcontact.study.sweep import describe_failures, raise_if_single_failure, run
 
     study = Study.from_file(path)

@@ -41,7 +41,7 @@ def side_by_side(found: Mapping[Any, xr.Dataset], dim: str = "approach") -> xr.D
 
 def gap(results: xr.Dataset, name: str) -> xr.DataArray:
     """Return the distance between the two approaches."""
-    return np.abs(results[name].sel(approach="compliant") - results[name].sel(approach="impulsive"))
+    return abs(results[name].sel(approach="compliant") - results[name].sel(approach="impulsive"))
 
 
 def gap_table(results: xr.Dataset, names: tuple[str, ...]) -> str:

@@ -9,7 +9,7 @@ from jaxcontact.study import study
 from jaxcontact.study.published import Published
 from jaxcontact.study.sweep import Progress
 
-from ._approaches import BOTH, gap, regime_names, run_approaches, side_by_side
+from ._approaches import BOTH, gap, regime_names, run_approaches
 
 # The cases by figure, and the regime that each caption names.
 CASES = {
@@ -25,15 +25,10 @@ QUANTITIES = ("v_n_foot", "v_t_tip", "P_t", "W_n", "W_t")
 
 def run(progress: Progress) -> Published:
     """Trace the five cases by both approaches, and once more without gravity."""
-    curves = {"curves": True}
-    results = side_by_side(
-        {n: run_approaches("crutch", progress=progress, set=case, output=curves) for n, case in CASES.items()},
-        dim="figure",
-    )
-    weightless = side_by_side(
-        {n: run_study(study("crutch", set={**case, "gravity": 0.0}), progress=progress) for n, case in CASES.items()},
-        dim="figure",
-    )
+    cases = {"values": {name: [case[name] for case in CASES.values()] for name in ("mu", "dq5", "q3")}}
+    results = run_approaches("crutch", progress=progress, cases=cases, output={"curves": True})
+    results = results.rename(case="figure").assign_coords(figure=list(CASES)).transpose("figure", ...)
+    weightless = run_study(study("crutch", cases=cases, set={"gravity": 0.0}), progress=progress)
     text = "\n".join([*_table(results, weightless), "", *_claims(results, weightless)])
     return Published(text=text, dataset=results, figures={"figs13_17": _figure(results)})
 

@@ -3,7 +3,6 @@
 Three friction coefficients (columns) and four rates of the shoulder before impact (colours).
 """
 
-import numpy as np
 import xarray as xr
 
 from jaxcontact import plots
@@ -12,7 +11,7 @@ from jaxcontact.study.published import Published
 from jaxcontact.study.sweep import Progress
 
 from ._approaches import failures, gap_table, run_approaches, share
-from ._crutch import DQ5, MU, SOLVER
+from ._crutch import DQ5, MU
 
 GROUPS = {  # file stem: first figure, title, quantities
     "figs4_6": (4, "velocities of foot P and tip Q after impact", ("v_n_foot", "v_t_tip")),
@@ -26,7 +25,7 @@ def run(progress: Progress, between: int = 5) -> Published:
     """Draw lines with `between` postures between each two of the paper's; markers and numbers are at the paper's."""
     every = between + 1
     q3 = {"from": 3, "to": 21, "count": (PAPER_POSTURES - 1) * every + 1}
-    results = run_approaches("crutch", progress=progress, vary={"q3": q3, "mu": MU, "dq5": DQ5}, solver=SOLVER)
+    results = run_approaches("crutch", progress=progress, vary={"q3": q3, "mu": MU, "dq5": DQ5})
     figures = {stem: _figure(results, *group, every) for stem, group in GROUPS.items()}
     printed = results.isel(q3=slice(None, None, every))
     return Published(text="\n".join(_claims(printed) + failures(results)), dataset=results, figures=figures)
@@ -53,7 +52,7 @@ def _claims(results: xr.Dataset) -> list[str]:
     sticks = results["regime"].isin([PERMANENT_STICKING, SLIDING_STICKING])
     middle, upright = sticks.sel(mu=0.75), sticks.sel(mu=0.75)["q3"] <= 15
     leaning = results.diff("q3")
-    W_n, W_t = np.abs(results["W_n"]), np.abs(results["W_t"])
+    W_n, W_t = abs(results["W_n"]), abs(results["W_t"])
     loss = 100 * (1 - W_n.isel(q3=-1) / W_n.isel(q3=0))
     slides_on = ~sticks & ~sticks.shift(q3=1, fill_value=True)  # here and at the posture before
 
@@ -84,4 +83,4 @@ def _claims(results: xr.Dataset) -> list[str]:
 def _apart(results: xr.Dataset, mu: float) -> str:
     P_n = results["P_n"].sel(mu=mu)
     ratio = P_n.sel(approach="compliant") / P_n.sel(approach="impulsive")
-    return f"within {100 * float(np.abs(ratio - 1).max()):.1f} % at mu {mu:g}"
+    return f"within {100 * float(abs(ratio - 1).max()):.1f} % at mu {mu:g}"

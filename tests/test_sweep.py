@@ -11,9 +11,10 @@ from toy_model import double_precision, toy_model
 
 from jaxcontact.errors import InputError
 from jaxcontact.integrate.machine import CANNOT_TOUCH, FINISHED, MOVING_UP
+from jaxcontact.models import get_model
 from jaxcontact.study import run, study
 from jaxcontact.study.progress import ProgressDisplay
-from jaxcontact.study.sweep import describe_failures, raise_if_single_failure
+from jaxcontact.study.sweep import _outcome_function, describe_failures, raise_if_single_failure
 
 G = 9.81
 
@@ -232,3 +233,21 @@ def test_a_long_run_on_a_terminal_gets_a_bar_even_while_it_compiles(monkeypatch)
         progress._timer.join()
         progress(7, 7)
     assert "toy" in out.getvalue() and "7 of 7" in out.getvalue()
+
+
+def test_a_curve_gives_way_to_a_parameter_of_its_name():
+    # The crutch has a parameter dq5 (before impact) and a curve dq5 (during it).
+    dataset = run(study("crutch", "impulsive", vary={"dq5": [-0.2, 0.4]}, output={"curves": True, "points": 3}))
+    assert dataset["dq5"].dims == ("dq5",)
+    assert dataset["dq5_curve"].dims == ("dq5", "fraction")
+    assert dataset["dq5_curve"].isel(fraction=0).values == pytest.approx([-0.2, 0.4])
+
+
+def test_another_tolerance_compiles_nothing():
+    run(study("crutch", vary={"mu": [0.5, 0.6]}))
+    compiled = _outcome_function(
+        get_model("crutch").machine, "compliant", tuple(sorted(study("crutch").choices.items()))
+    )
+    before = compiled._cache_size()
+    run(study("crutch", vary={"mu": [0.5, 0.6]}, solver={"rtol": 1e-9, "max_steps": 500}))
+    assert compiled._cache_size() == before

@@ -11,7 +11,7 @@ All numbers are lane-wide: shape () or (lanes,). Coefficients that are the liter
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,12 +32,12 @@ class Link(NamedTuple):
     """
 
     parent: int
-    mass: object
-    inertia: object
-    centre: object
-    centre_across: object = 0.0
-    joint_along: object = 0.0
-    joint_across: object = 0.0
+    mass: Any
+    inertia: Any
+    centre: Any
+    centre_across: Any = 0.0
+    joint_along: Any = 0.0
+    joint_across: Any = 0.0
 
 
 @jax.tree_util.register_dataclass

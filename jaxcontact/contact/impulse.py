@@ -7,7 +7,7 @@ constant slopes dP_t/dP_n: one before the slip stops and one after. Every regime
 P_n, is a case of these two phases.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -31,30 +31,30 @@ NO_SLIP = 1e-12
 class PointResponse(NamedTuple):
     """Response of the struck point to impulses: G = A M^-1 A^T in 1/kg."""
 
-    nn: object
-    nt: object
-    tt: object
+    nn: Any
+    nt: Any
+    tt: Any
 
 
 class TwoPhases(NamedTuple):
     """An impact: normal impulse up to the end of the first phase and in all (N s), and dP_t/dP_n in each phase."""
 
-    first: object
-    total: object
-    slope_first: object
-    slope_second: object
-    regime: object
+    first: Any
+    total: Any
+    slope_first: Any
+    slope_second: Any
+    regime: Any
 
 
 class ImpactPoint(NamedTuple):
     """The struck point after a given normal impulse: velocities (m/s), impulses (N s) and work done on the body (J)."""
 
-    v_n: object
-    v_t: object
-    P_n: object
-    P_t: object
-    W_n: object
-    W_t: object
+    v_n: Any
+    v_t: Any
+    P_n: Any
+    P_t: Any
+    W_n: Any
+    W_t: Any
 
 
 def critical_friction(response: PointResponse):

@@ -77,7 +77,7 @@ def start(system: HybridSystem, settings: Settings, params: Any, t, mode, y, sta
         mode=mode.astype(jnp.int32),
         signals=signals,
         armed=_armed(system, system.guards(params, mode, signals)),
-        h=jnp.full(lanes, min(h, settings.max_time), y.dtype),
+        h=jnp.full(lanes, jnp.minimum(h, settings.max_time), y.dtype),
         error_before=jnp.ones(lanes, y.dtype),
         slopes=slopes,
         landing=jnp.zeros(lanes, bool),
@@ -254,7 +254,7 @@ def _step_factor(tableau: Tableau, error, error_before, good):
     return jnp.clip(jnp.where(good, after_good, after_bad), _SHRINK, _GROW)
 
 
-def _armed(system: HybridSystem, guards, just_fired=-1):
+def _armed(system: HybridSystem, guards, just_fired: jax.Array | int = -1):
     """Guards that may fire: those that bound the mode always; those that only watch, once seen positive.
 
     A guard that has just fired is zero but for rounding, so its sign says nothing yet.

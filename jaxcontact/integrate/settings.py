@@ -1,19 +1,28 @@
 """How finely to integrate: one immutable record, checked when it is made, kept with every result."""
 
 from dataclasses import dataclass, fields
+from functools import partial
 from math import isfinite
+
+import jax
 
 from jaxcontact.errors import InputError, unknown
 
 STEPPERS = ("dopri5", "rk4", "semi_implicit_euler")
 
 
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=("rtol", "atol", "first_step", "step", "min_step", "max_steps"),
+    meta_fields=("stepper", "max_time"),
+)
 @dataclass(frozen=True)
 class Settings:
     """Tolerances and limits of a run.
 
     `rtol` and `atol` bound the local error of an adaptive step, per unit of each state (m, rad, m/s, rad/s, J);
     a fixed-step method ignores them and takes steps of `step` seconds. `first_step` starts the adaptive controller.
+    All numbers but `max_time` may be arguments of a compiled function, so that another tolerance compiles nothing.
     """
 
     stepper: str = "dopri5"
@@ -31,11 +40,12 @@ class Settings:
             raise unknown("stepper", self.stepper, STEPPERS, "[solver]")
         for name in ("rtol", "atol", "first_step", "step", "min_step", "max_steps", "max_time"):
             value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not number or not value > 0 or (name != "max_time" and not isfinite(value)):
+            if not isinstance(value, (int, float, str, bool)):
+                continue  # a traced number, checked when it was made
+            if isinstance(value, (str, bool)) or not value > 0 or not (isfinite(value) or name == "max_time"):
                 raise InputError(f"[solver] {name} = {value!r}: a number above 0 is needed")
-        if self.max_steps != int(self.max_steps):
-            raise InputError(f"[solver] max_steps = {self.max_steps!r}: a whole number is needed")
+            if name == "max_steps" and value != int(value):
+                raise InputError(f"[solver] max_steps = {value!r}: a whole number is needed")
 
     def as_dict(self) -> dict[str, str | float | int]:
         """The settings by name, for the record kept with a result."""

@@ -125,7 +125,10 @@ def system(strike: Strike, choices: Mapping[str, str], ends: str = "compression_
             # Friction opposes the motion: a tip torn loose slides the way it moves (Two approaches, below eq. 3).
             new_mode = jnp.where(slid, friction.STICK, sign(v_t).astype(jnp.int32))
         else:
-            new_mode = friction.mode_at_rest(F_hold, static_mu, F_n)
+            # On the cone's edge rounding decides whether it "still holds": a tip that reached it has to let go.
+            at_rest = friction.mode_at_rest(F_hold, static_mu, F_n)
+            let_go = -sign(F_hold).astype(jnp.int32)
+            new_mode = jnp.where(mode == friction.STICK, let_go, at_rest)
         return jnp.where(switches, new_mode, mode), y, event == _END
 
     return hybrid.HybridSystem(flow, guards, transition, boundary=(True, True, False), positions=n + 2)

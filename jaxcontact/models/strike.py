@@ -6,7 +6,7 @@ gravity leaves the angle equations, and the impulses follow exactly from the cha
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,23 +31,23 @@ class Strike(NamedTuple):
 
     links: Sequence[linkage.Link]
     tip: linkage.Point
-    tip_radius: object
+    tip_radius: Any
     tip_link: int
     base: tuple
     base_velocity: tuple
     angles: Sequence
     rates: Sequence
     watched: Mapping[str, linkage.Point]
-    contact: Mapping[str, object]
-    gravity: object
-    push: object  # constant horizontal force on the centre of mass (N)
-    status: object
+    contact: Mapping[str, Any]
+    gravity: Any
+    push: Any  # constant horizontal force on the centre of mass (N)
+    status: Any
 
 
 class Tables(NamedTuple):
     """Constants of the motion, made once from the masses and lengths."""
 
-    mass: object
+    mass: Any
     pair: linkage.Pairing
     centre: linkage.Point
     tip: linkage.Point  # from the centre of mass to the centre of the tip
@@ -56,13 +56,13 @@ class Tables(NamedTuple):
 class TipMotion(NamedTuple):
     """Lowest point of the tip: height (m), velocities (m/s), rows A_n, A_t by the angles, rate-made accelerations."""
 
-    height: object
-    v_n: object
-    v_t: object
+    height: Any
+    v_n: Any
+    v_t: Any
     by_n: list
     by_t: list
-    swirl_n: object
-    swirl_t: object
+    swirl_n: Any
+    swirl_t: Any
 
 
 def tables(strike: Strike) -> Tables:

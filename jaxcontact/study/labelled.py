@@ -9,7 +9,7 @@ import xarray as xr
 
 from jaxcontact.models.model import Quantity
 from jaxcontact.study.space import Grid, Sample
-from jaxcontact.study.study import Study
+from jaxcontact.study.definition import Study
 from jaxcontact.study.units import unit_label
 from jaxcontact.study.version import package_version
 
@@ -32,8 +32,8 @@ def to_dataset(study: Study, outcomes: Mapping[str, np.ndarray], curves: Mapping
 
 
 def curve_name(study: Study, quantity: Quantity) -> str:
-    """Return the curve's name in the dataset. A dataset has one variable per name, and the scalar outcome keeps it."""
-    taken = any(quantity.name == outcome.name for outcome in study.model.outcomes)
+    """Return the curve's name in the dataset, which has one variable per name: outcomes and parameters keep theirs."""
+    taken = quantity.name in {named.name for named in (*study.model.outcomes, *study.model.parameters)}
     return f"{quantity.name}_curve" if taken else quantity.name
 
 

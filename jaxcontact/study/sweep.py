@@ -11,7 +11,7 @@ from jaxcontact.errors import InputError
 from jaxcontact.integrate.machine import BAD_VALUE, CANNOT_TOUCH, FINISHED, MOVING_UP, STATUS, simulate
 from jaxcontact.integrate.settings import Settings
 from jaxcontact.study.labelled import to_dataset
-from jaxcontact.study.study import Study
+from jaxcontact.study.definition import Study
 from jaxcontact.study.units import to_si
 
 Progress = Callable[[int, int], None]  # configurations done, configurations in all
@@ -34,16 +34,16 @@ def run(study: Study, *, progress: Progress | None = None, chunk: int = 1024) ->
     tell(0, passes * total)
 
     outcomes: dict[str, np.ndarray] = {}
-    simulate_lanes = _outcome_function(study.model.machine, study.method, laws, study.settings)
+    simulate_lanes = _outcome_function(study.model.machine, study.method, laws)
     for start, stop, params in _chunks(study, chunk):
-        _collect(outcomes, simulate_lanes(params), start, stop, total, lane_axis=0)
+        _collect(outcomes, simulate_lanes(params, study.settings), start, stop, total, lane_axis=0)
         tell(stop, passes * total)
 
     curves: dict[str, np.ndarray] = {}
     if study.output.curves:
-        trace_lanes = _curve_function(study.model.curves, study.method, laws, study.settings, study.output.points)
+        trace_lanes = _curve_function(study.model.curves, study.method, laws, study.output.points)
         for start, stop, params in _chunks(study, min(chunk, CURVE_CHUNK)):
-            _collect(curves, trace_lanes(params), start, stop, total, lane_axis=1)
+            _collect(curves, trace_lanes(params, study.settings), start, stop, total, lane_axis=1)
             tell(total + stop, passes * total)
     return to_dataset(study, outcomes, curves)
 
@@ -68,27 +68,23 @@ def raise_if_single_failure(dataset: xr.Dataset) -> None:
 
 
 # The functions below are kept between runs, so that studies which differ only in numbers compile once. Every parameter
-# is an argument of the compiled function, never a constant inside it.
+# and tolerance is an argument of the compiled function, never a constant inside it.
 
 
 @lru_cache(maxsize=64)
-def _outcome_function(machine_of: Callable, method: str, laws: tuple, settings: Settings) -> Callable:
-    machine = machine_of(method, dict(laws), settings)
-
+def _outcome_function(machine_of: Callable, method: str, laws: tuple) -> Callable:
     @jax.jit
-    def outcomes(params):
-        return simulate(machine, params)
+    def outcomes(params, settings: Settings):
+        return simulate(machine_of(method, dict(laws), settings), params)
 
     return outcomes
 
 
 @lru_cache(maxsize=64)
-def _curve_function(curves_of: Callable, method: str, laws: tuple, settings: Settings, points: int) -> Callable:
-    curves = curves_of(method, dict(laws), settings, points)
-
+def _curve_function(curves_of: Callable, method: str, laws: tuple, points: int) -> Callable:
     @jax.jit
-    def lanes_last(params):
-        return curves(params)
+    def lanes_last(params, settings: Settings):
+        return curves_of(method, dict(laws), settings, points)(params)
 
     return lanes_last
 
