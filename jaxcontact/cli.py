@@ -145,9 +145,9 @@ def _run_file(path: Path, out: Path | None, chunk: int) -> None:
     if not path.exists():
         raise InputError(f"there is no file {path}")  # at once, without waiting for JAX
     _prepare_jax()
+    from jaxcontact.study.definition import Study
     from jaxcontact.study.progress import ProgressDisplay
     from jaxcontact.study.store import RESULTS, check_free, save
-    from jaxcontact.study.definition import Study
     from jaxcontact.study.sweep import describe_failures, raise_if_single_failure, run
 
     study = Study.from_file(path)

@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from jaxcontact.models.model import Quantity
-from jaxcontact.study.space import Grid, Sample
 from jaxcontact.study.definition import Study
+from jaxcontact.study.space import Grid, Sample
 from jaxcontact.study.units import unit_label
 from jaxcontact.study.version import package_version
 

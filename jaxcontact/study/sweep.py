@@ -10,8 +10,8 @@ import xarray as xr
 from jaxcontact.errors import InputError
 from jaxcontact.integrate.machine import BAD_VALUE, CANNOT_TOUCH, FINISHED, MOVING_UP, STATUS, simulate
 from jaxcontact.integrate.settings import Settings
-from jaxcontact.study.labelled import to_dataset
 from jaxcontact.study.definition import Study
+from jaxcontact.study.labelled import to_dataset
 from jaxcontact.study.units import to_si
 
 Progress = Callable[[int, int], None]  # configurations done, configurations in all
