@@ -12,11 +12,6 @@ import jax.numpy as jnp
 _TINY = 1e-30
 
 
-def positive_power(x, exponent: float):
-    """Power x ** exponent for x > 0, and 0 with derivative 0 for x <= 0, whatever the exponent > 0."""
-    return jnp.where(x > 0, jnp.maximum(x, _TINY) ** exponent, 0.0)
-
-
 def positive_sqrt(x):
     """Square root for x > 0, and 0 with derivative 0 for x <= 0 (at 0 the one-sided slope is infinite; not used)."""
     return jnp.where(x > 0, jnp.sqrt(jnp.maximum(x, _TINY)), 0.0)
@@ -46,3 +41,8 @@ def arccos(x):
     """
     inside = jnp.abs(x) < 1
     return jnp.arccos(jnp.where(inside, x, 0.0))
+
+
+def rounding(x):
+    """What rounding may leave of a number near 1 that should be 0: a hundred units in the last place of x's type."""
+    return 100.0 * float(jnp.finfo(jnp.result_type(x)).eps)

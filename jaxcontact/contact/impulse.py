@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from jaxcontact.safemath import divide, sign
+from jaxcontact.safemath import divide, rounding, sign
 
 REGIMES = (
     "none",
@@ -22,10 +22,6 @@ REGIMES = (
     "sliding_reversal",
 )
 NONE, PERMANENT_STICKING, SLIDING_STICKING, PERMANENT_SLIDING, IMMEDIATE_SLIDING, SLIDING_REVERSAL = range(6)
-
-# Slip below this is "zero" in Table 2. Postures that rotate about the foot have no slip but for rounding, about 1e-16
-# m/s.
-NO_SLIP = 1e-12
 
 
 class PointResponse(NamedTuple):
@@ -57,6 +53,11 @@ class ImpactPoint(NamedTuple):
     W_t: Any
 
 
+def has_slip(v_t):
+    """Whether a velocity (m/s, of walking) is a slip at all, in Table 2's sense, or zero but for rounding."""
+    return jnp.abs(v_t) > rounding(v_t)
+
+
 def critical_friction(response: PointResponse):
     """Friction above which a point that does not slip goes on sticking: mu_c = |G_tn / G_tt| (Crutch eq. 8)."""
     return jnp.abs(response.nt / response.tt)
@@ -70,7 +71,7 @@ def solve_impact(response: PointResponse, v_n, v_t, mu) -> TwoPhases:
     the friction that holds v_n down also brakes the slip (G is positive definite), so the impact goes on until
     sliding stops.
     """
-    slips = jnp.abs(v_t) > NO_SLIP
+    slips = has_slip(v_t)
     sticks = mu >= critical_friction(response)
     # Without slip, too little friction lets the point slide the way the normal impulse pushes it.
     sigma = jnp.where(slips, sign(v_t), sign(response.nt))

@@ -17,24 +17,24 @@ from jaxcontact.bodies.symmetric import factor, solve_factored
 from jaxcontact.contact import friction, normal
 from jaxcontact.contact.impulse import (
     IMMEDIATE_SLIDING,
-    NO_SLIP,
     NONE,
     PERMANENT_SLIDING,
     PERMANENT_STICKING,
     SLIDING_REVERSAL,
     SLIDING_STICKING,
     critical_friction,
+    has_slip,
 )
 from jaxcontact.integrate import hybrid
 from jaxcontact.integrate.machine import FINISHED, MOVING_UP, RUNNING, Machine
 from jaxcontact.integrate.record import record
 from jaxcontact.integrate.settings import Settings
 from jaxcontact.models.strike import (
-    GRAZING,
     Strike,
     Tables,
     centre_start,
     dot,
+    grazing,
     lanes,
     respond,
     tables,
@@ -144,7 +144,7 @@ def start_mode(strike: Strike, choices: Mapping[str, str], flow_signals: jax.Arr
     """Mode at touch-down: a tip that slips slides; one at rest is held only if the cone, still unloaded, allows it."""
     laws = strike.contact
     v_n, v_t, F_n, _, F_hold, _ = flow_signals
-    slips = jnp.abs(v_t) > NO_SLIP
+    slips = has_slip(v_t)
     static_mu = laws["mu"] * laws["mu_ratio"]
     if choices["friction"] == "tangential_compliance":
         depth = jnp.maximum(-v_n, 0.0) * _PROBE
@@ -203,8 +203,8 @@ def _start(strike: Strike, choices, settings: Settings, params, ends: str) -> hy
     mode = start_mode(strike, choices, signals)
     status, v_n = strike.status, signals[0]
     if ends == "compression_end":
-        status = jnp.where((status == RUNNING) & (v_n > GRAZING), MOVING_UP, status)
-        status = jnp.where((status == RUNNING) & (v_n >= -GRAZING), FINISHED, status)
+        status = jnp.where((status == RUNNING) & (v_n > grazing(v_n)), MOVING_UP, status)
+        status = jnp.where((status == RUNNING) & (v_n >= -grazing(v_n)), FINISHED, status)
     return hybrid.start(dynamics, settings, params, 0.0, mode, y, status)
 
 
@@ -267,7 +267,7 @@ def _regime(v_t_before, mode):
     A tip without slip is not held in the first instants, when it carries no load yet; that micro-slip is not called
     sliding.
     """
-    slipped = jnp.abs(v_t_before) > NO_SLIP
+    slipped = has_slip(v_t_before)
     stuck = mode == friction.STICK
     same_way = mode == sign(v_t_before).astype(mode.dtype)
     after_slip = jnp.where(stuck, SLIDING_STICKING, jnp.where(same_way, PERMANENT_SLIDING, SLIDING_REVERSAL))

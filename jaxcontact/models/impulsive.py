@@ -10,9 +10,9 @@ from jaxcontact.bodies import linkage
 from jaxcontact.contact.impulse import NONE, critical_friction, evolve, solve_impact
 from jaxcontact.integrate.machine import FINISHED, MOVING_UP, RUNNING, Machine
 from jaxcontact.models.strike import (
-    GRAZING,
     Strike,
     centre_start,
+    grazing,
     lanes,
     respond,
     tables,
@@ -58,7 +58,7 @@ def curves(assemble: Callable[[Any], Strike], count: int) -> Callable[[Any], dic
 
 def _status(strike: Strike, params):
     v_n = tip_start(strike, tables(strike)).v_n
-    status = jnp.where(strike.status != RUNNING, strike.status, jnp.where(v_n > GRAZING, MOVING_UP, FINISHED))
+    status = jnp.where(strike.status != RUNNING, strike.status, jnp.where(v_n > grazing(v_n), MOVING_UP, FINISHED))
     return jnp.broadcast_to(status, lanes(params, status))
 
 
@@ -69,7 +69,7 @@ def _along(strike: Strike, fraction):
     tip = tip_start(strike, table)
     response, to_normal, to_tangential = respond(table, tip, sines, cosines)
     # Without approach there is nothing to stop: no impulse, and a state that would need one is reported by its status.
-    strikes = tip.v_n < -GRAZING
+    strikes = tip.v_n < -grazing(tip.v_n)
     v_n = jnp.where(strikes, tip.v_n, 0.0)
     phases = solve_impact(response, v_n, tip.v_t, strike.contact["mu"])
     P_n = jnp.where(strikes, phases.total, 0.0) * fraction

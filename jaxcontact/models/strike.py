@@ -14,10 +14,7 @@ import jax.numpy as jnp
 from jaxcontact.bodies import linkage
 from jaxcontact.bodies.symmetric import factor, solve_factored
 from jaxcontact.contact.impulse import PointResponse
-from jaxcontact.safemath import positive_sqrt
-
-# Approach slower than this (m/s) is no impact: it ends where it begins.
-GRAZING = 1e-9
+from jaxcontact.safemath import positive_sqrt, rounding
 
 
 class Strike(NamedTuple):
@@ -97,6 +94,11 @@ def tip_motion(strike: Strike, table: Tables, height, v_centre, rates, sines, co
     y = linkage.position(table.tip, (0.0, height), sines, cosines)[1]
     swirl_t, swirl_n = linkage.centripetal(table.tip, rates, sines, cosines)
     return TipMotion(y if strike.tip_radius is None else y - strike.tip_radius, v_n, v_t, by_n, by_t, swirl_n, swirl_t)
+
+
+def grazing(v_n) -> float:
+    """Approach slower than this (m/s) is no impact: it ends where it begins."""
+    return max(1e-9, rounding(v_n))
 
 
 def tip_start(strike: Strike, table: Tables) -> TipMotion:
