@@ -23,6 +23,60 @@ def positive_three_halves(x):
     return jnp.where(x > 0, safe * jnp.sqrt(safe), 0.0)
 
 
+# Remainders by pi/2 in three parts whose products with small integers are exact (Cody and Waite), and polynomials on
+# [-pi/4, pi/4], lowest power last (S. Moshier, Cephes): right to the last place or two for |x| < 1e4.
+_HALF_PI = (1.57079625129699707031, 7.54978941586159635336e-8, 5.39030285815811905290e-15)
+_SINE = (
+    1.58962301576546568060e-10,
+    -2.50507477628578072866e-8,
+    2.75573136213857245213e-6,
+    -1.98412698295895385996e-4,
+    8.33333333332211858878e-3,
+    -1.66666666666666307295e-1,
+)
+_COSINE = (
+    -1.13585365213876817300e-11,
+    2.08757008419747316778e-9,
+    -2.75573141792967388112e-7,
+    2.48015872888517045348e-5,
+    -1.38888888888730564116e-3,
+    4.16666666666665929218e-2,
+)
+
+
+def _polynomial(coefficients, x):
+    value = coefficients[0]
+    for c in coefficients[1:]:
+        value = value * x + c
+    return value
+
+
+@jax.custom_jvp
+def sine_and_cosine(x):
+    """Sine and cosine by polynomials: XLA computes its own one number at a time, and again wherever they are used.
+
+    In the right-hand side of the crutch that was most of the time; this form vectorises and is cheap to repeat.
+    """
+    quarter = jnp.round(x * (2.0 / jnp.pi))
+    for part in _HALF_PI:
+        x = x - quarter * part
+    z = x * x
+    sine = x + x * z * _polynomial(_SINE, z)
+    cosine = 1.0 - 0.5 * z + z * z * _polynomial(_COSINE, z)
+    # Each quarter turn swaps them and changes one sign.
+    odd = quarter - 2.0 * jnp.floor(0.5 * quarter)
+    half = 0.5 * (quarter - odd)
+    flip = 1.0 - 2.0 * (half - 2.0 * jnp.floor(0.5 * half))
+    swap = odd > 0.5
+    return flip * jnp.where(swap, cosine, sine), flip * jnp.where(swap, -sine, cosine)
+
+
+@sine_and_cosine.defjvp
+def _sine_and_cosine_jvp(primals, tangents):
+    sine, cosine = sine_and_cosine(*primals)
+    return (sine, cosine), (cosine * tangents[0], -sine * tangents[0])
+
+
 def sign(x):
     """+1 for x > 0, -1 for x < 0, 0 at 0; the derivative is 0 everywhere."""
     return jax.lax.stop_gradient(jnp.sign(x))

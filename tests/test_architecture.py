@@ -56,7 +56,8 @@ def test_the_right_hand_side_is_traced_a_bounded_number_of_times(monkeypatch):
     model = get_model("crutch")
     machine = model.machine("compliant", {"normal": "hunt_crossley", "friction": "coulomb"}, Settings())
     params = {k: jax.numpy.asarray(v) for k, v in default_params(model).items()}
-    jaxpr = jax.make_jaxpr(lambda p: simulate(machine, p))(params)
+    jaxpr = str(jax.make_jaxpr(lambda p: simulate(machine, p))(params))
     # The law appears twice in each flow: its value, and its rate of change.
     assert len(calls) <= 2 * 8
-    assert str(jaxpr).count("sin ") <= 12
+    # One rounding to quarter turns per set of sines and cosines: four flows, and the start that is measured against.
+    assert jaxpr.count(" round[") <= 8

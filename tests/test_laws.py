@@ -120,3 +120,15 @@ def test_safe_functions_at_their_kinks():
     np.testing.assert_allclose(safemath.divide(jnp.array([1.0, 1.0]), jnp.array([0.0, 2.0])), [0.0, 0.5])
     assert np.all(np.isfinite(jax.grad(lambda x: jnp.sum(safemath.arccos(x)))(jnp.array([-2.0, -1.0, 0.3, 1.0, 7.0]))))
     np.testing.assert_allclose(jax.grad(safemath.arccos)(0.3), -1 / np.sqrt(1 - 0.09))
+
+
+def test_sine_and_cosine_are_right_to_the_last_places_with_their_derivatives():
+    x = np.concatenate([np.random.default_rng(0).uniform(-100, 100, 10_000), np.arange(-40, 41) * np.pi / 4])
+    sine, cosine = jax.jit(safemath.sine_and_cosine)(x)
+    np.testing.assert_allclose(sine, np.sin(x), atol=5e-16)
+    np.testing.assert_allclose(cosine, np.cos(x), atol=5e-16)
+    (_, _), (slope_sine, slope_cosine) = jax.jvp(safemath.sine_and_cosine, (x,), (np.ones_like(x),))
+    np.testing.assert_allclose(slope_sine, np.cos(x), atol=5e-16)
+    np.testing.assert_allclose(slope_cosine, -np.sin(x), atol=5e-16)
+    single = jax.jit(safemath.sine_and_cosine)(x.astype(np.float32))[0]
+    np.testing.assert_allclose(single, np.sin(x.astype(np.float32).astype(float)), atol=3e-7)
