@@ -278,7 +278,8 @@ def test_the_polynomial_of_a_guard_reproduces_it_and_finds_the_first_crossing():
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("rtol", 0), ("rtol", -1), ("step", "x"), ("max_steps", 2.5), ("atol", float("nan"))]
+    ("field", "value"),
+    [("rtol", 0), ("rtol", -1), ("rtol", [1]), ("step", "x"), ("max_steps", 2.5), ("atol", float("nan"))],
 )
 def test_settings_that_no_run_can_honour_are_refused(field, value):
     with pytest.raises(InputError, match=field):

@@ -202,7 +202,7 @@ def test_coulomb_force_lies_in_its_cone_and_opposes_slip_all_along():
     assert np.all(curves["F_n"] >= 0)
     assert np.all(np.abs(curves["F_t"]) <= params["mu"] * curves["F_n"] * (1 + 1e-6) + 1e-6)
     assert np.all(curves["F_t"] * curves["v_t_tip"] <= 1e-3)  # W, of thousands; sticking leaves 1e-9 m/s
-    np.testing.assert_allclose(curves["depth"][0], 0, atol=1e-15)
+    np.testing.assert_allclose(curves["depth"][0], 0, atol=1e-14)
 
 
 # ---- a block on the ground: loaded, pushed sideways, held for minutes
@@ -306,3 +306,14 @@ def test_one_contact_number_may_be_all_that_varies():
         out = outcomes("crutch", method=method, mu=np.array([0.5, 0.75, 1.0]))
         one = outcomes("crutch", method=method, mu=0.75)
         assert out["P_n"].shape == (3,) and out["P_n"][1] == pytest.approx(one["P_n"], rel=1e-10)
+
+
+def test_a_dashpot_peaks_at_touch_down():
+    # Kelvin-Voigt with much damping: the force jumps to c times the approach velocity and falls from there.
+    strike = crutch.assemble(default_params(get_model("crutch")))
+    approach = -float(tip_start(strike, tables(strike)).v_n)
+    for friction in ("coulomb", "tangential_compliance", "regularised"):
+        laws = {"normal": "kelvin_voigt", "friction": friction}
+        out = outcomes("crutch", laws=laws, c_linear=np.array([5e3, 2e4]), k_linear=1e5)
+        assert np.all(out["status"] == FINISHED)
+        np.testing.assert_allclose(out["F_n_peak"], np.array([5e3, 2e4]) * approach, rtol=1e-9)

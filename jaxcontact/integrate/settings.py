@@ -40,9 +40,14 @@ class Settings:
             raise unknown("stepper", self.stepper, STEPPERS, "[solver]")
         for name in ("rtol", "atol", "first_step", "step", "min_step", "max_steps", "max_time"):
             value = getattr(self, name)
-            if not isinstance(value, (int, float, str, bool)):
+            if not isinstance(value, (int, float, str, list, tuple, dict)):
                 continue  # a traced number, checked when it was made
-            if isinstance(value, (str, bool)) or not value > 0 or not (isfinite(value) or name == "max_time"):
+            if (
+                not isinstance(value, (int, float))
+                or isinstance(value, bool)
+                or not value > 0
+                or not (isfinite(value) or name == "max_time")
+            ):
                 raise InputError(f"[solver] {name} = {value!r}: a number above 0 is needed")
             if name == "max_steps" and value != int(value):
                 raise InputError(f"[solver] max_steps = {value!r}: a whole number is needed")

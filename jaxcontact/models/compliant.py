@@ -57,6 +57,9 @@ _STICK_RATE = 1e3
 # is constant).
 _PROBE = 1e-9
 
+# How far inside the ground the tip starts, in roundings of a metre.
+_INSIDE = 4.0
+
 _END, _MODE, _PEAK = range(3)
 
 
@@ -135,9 +138,13 @@ def system(strike: Strike, choices: Mapping[str, str], ends: str = "compression_
 
 
 def start_state(strike: Strike, table: Tables, shape: tuple[int, ...]) -> jax.Array:
-    """State rows at touch-down; `shape` is that of the lanes: a number of the contact law may be all that varies."""
-    centre, v_centre = centre_start(strike, table)
-    return linkage.stack([*centre, *strike.angles, *v_centre, *strike.rates, *jnp.zeros((4, *shape))])
+    """State rows at touch-down; `shape` is that of the lanes: a number of the contact law may be all that varies.
+
+    The tip starts a few roundings inside the ground: a law whose force jumps at touch-down is then in contact for sure.
+    """
+    (x, y), v_centre = centre_start(strike, table)
+    y = y - _INSIDE * jnp.finfo(jnp.result_type(y)).eps
+    return linkage.stack([x, y, *strike.angles, *v_centre, *strike.rates, *jnp.zeros((4, *shape))])
 
 
 def start_mode(strike: Strike, choices: Mapping[str, str], flow_signals: jax.Array):
@@ -201,6 +208,7 @@ def _start(strike: Strike, choices, settings: Settings, params, ends: str) -> hy
     y = start_state(strike, table, lanes(params, strike.status))
     signals = dynamics.flow(params, 0.0, jnp.zeros(y.shape[1:], jnp.int32), y)[1]
     mode = start_mode(strike, choices, signals)
+    y = y.at[2 * len(strike.links) + 6].set(signals[2])  # the largest force so far: a dashpot's is at touch-down
     status, v_n = strike.status, signals[0]
     if ends == "compression_end":
         status = jnp.where((status == RUNNING) & (v_n > grazing(v_n)), MOVING_UP, status)
