@@ -31,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(str(error), BAD_INPUT)
     except KeyboardInterrupt:
         return _complain("stopped; nothing more was saved", INTERRUPTED)
+    except MemoryError:
+        return _complain("not enough memory for so many configurations; make the study smaller", BAD_INPUT)
     except BrokenPipeError:  # the reader of our output (head, less) has gone: that is no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
@@ -159,9 +161,8 @@ def _run_file(path: Path, out: Path | None, chunk: int) -> None:
     save(out, fingerprint=study.fingerprint(), title=dataset.attrs["title"], dataset=dataset)
 
     print(_shape_line(dataset))
-    if dataset.sizes:
-        print(describe_failures(dataset) or "every configuration finished")
-    else:
+    print(describe_failures(dataset) or "every configuration finished")
+    if not dataset.sizes:
         _print_outcomes(dataset)
     place = str(out / RESULTS)
     print(f"saved in {out}\nopen it in Python: xarray.open_zarr({place!r})")

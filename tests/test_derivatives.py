@@ -157,7 +157,9 @@ def test_crutch_by_every_leaf_through_sliding_sticking_and_reversal():
     assert max(errors.values()) < 1e-5, errors
 
 
-@pytest.mark.parametrize("friction", ["coulomb", "tangential_compliance", "regularised"])
+@pytest.mark.parametrize(
+    "friction", ["coulomb", "tangential_compliance", pytest.param("regularised", marks=pytest.mark.slow)]
+)
 def test_compass_by_every_leaf(friction):
     errors, _, smooth = compare("compass", friction, 40, seed=2, mu_ratio=1.1)
     assert smooth.sum() >= 36

@@ -1,5 +1,7 @@
 """The models: a second derivation, closed forms, balances, both methods against each other, true sticking."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,16 @@ import referee
 from jaxcontact.bodies import linkage
 from jaxcontact.bodies.linkage import Link, directions, jacobian, mass_matrix, point
 from jaxcontact.contact import impulse
-from jaxcontact.integrate.machine import BAD_VALUE, CANNOT_TOUCH, FINISHED, MOVING_UP, RUNNING, simulate
+from jaxcontact.integrate.machine import (
+    BAD_VALUE,
+    CANNOT_TOUCH,
+    FINISHED,
+    MOVING_UP,
+    NON_FINITE,
+    RUNNING,
+    TIME_LIMIT,
+    simulate,
+)
 from jaxcontact.integrate.settings import Settings
 from jaxcontact.models import compass, compliant, crutch, get_model
 from jaxcontact.models.model import DEGREE, default_params
@@ -18,11 +29,18 @@ from jaxcontact.models.strike import Strike, respond, tables, tip_start
 LAWS = {"normal": "hunt_crossley", "friction": "coulomb"}
 
 
+@cache
+def compiled(name, method, laws):
+    """One function for all tests; tolerances are arguments, so only another number of lanes compiles again."""
+    machine_of = get_model(name).machine
+    return jax.jit(lambda params, settings: simulate(machine_of(method, dict(laws), settings), params))
+
+
 def outcomes(name, method="compliant", settings=None, laws=None, **params):
-    model = get_model(name)
-    machine = model.machine(method, LAWS | (laws or {}), settings or Settings())
-    values = {k: jnp.asarray(v) for k, v in (default_params(model) | params).items()}
-    return jax.tree.map(np.asarray, jax.jit(lambda p: simulate(machine, p))(values))
+    """Outcomes at the defaults but for `params` (SI), as numpy."""
+    values = {k: jnp.asarray(v, float) for k, v in (default_params(get_model(name)) | params).items()}
+    function = compiled(name, method, tuple((LAWS | (laws or {})).items()))
+    return jax.tree.map(np.asarray, function(values, settings or Settings()))
 
 
 # Sliding then sticking, reversal, permanent sliding backwards and forwards, and a long slide that just sticks.
@@ -317,3 +335,53 @@ def test_a_dashpot_peaks_at_touch_down():
         out = outcomes("crutch", laws=laws, c_linear=np.array([5e3, 2e4]), k_linear=1e5)
         assert np.all(out["status"] == FINISHED)
         np.testing.assert_allclose(out["F_n_peak"], np.array([5e3, 2e4]) * approach, rtol=1e-9)
+
+
+def test_time_that_runs_out_is_no_end():
+    assert outcomes("crutch", settings=Settings(max_time=1e-4))["status"] == TIME_LIMIT
+    assert outcomes("crutch", settings=Settings(max_time=1.0))["status"] == FINISHED
+
+
+def test_a_first_step_far_too_long_is_taken_back():
+    usual, hasty = outcomes("crutch"), outcomes("crutch", settings=Settings(first_step=1.0))
+    assert hasty["status"] == FINISHED
+    assert hasty["P_n"] == pytest.approx(usual["P_n"], rel=1e-7)
+
+
+def test_a_singular_mass_matrix_is_not_finished():
+    # A massless-inertia leg with its mass at the hip can turn freely: no impulse is defined by the algebra.
+    for method in ("impulsive", "compliant"):
+        out = outcomes("compass", method=method, **{"leg.centre": np.array([0.0, 0.5])})
+        assert out["status"][0] == NON_FINITE and out["status"][1] == FINISHED
+
+
+def test_bounds_forgive_rounding_only():
+    out = outcomes("crutch", k_n=np.array([-5e4, referee.K_N]), chi=np.array([1e7, -9e4]))
+    assert list(out["status"]) == [BAD_VALUE, BAD_VALUE]
+
+
+def test_a_gripping_spring_converges_also_where_the_load_falls():
+    # Much damping makes the normal force fall from touch-down, so the cone shrinks under a spring at its edge.
+    laws = {"normal": "kelvin_voigt", "friction": "tangential_compliance"}
+    rng = np.random.default_rng(8)
+    params = {
+        "q3": rng.uniform(5, 24, 60) * DEGREE,
+        "dq5": rng.choice([-0.2, 0.0, 0.4], 60),
+        "mu": rng.choice([0.1, 0.3, 0.6], 60),
+        "k_linear": 10 ** rng.uniform(4, 6.5, 60),
+        "c_linear": rng.choice([500.0, 5000.0], 60),
+        "k_t": 10 ** rng.uniform(7, 9.5, 60),
+    }
+    usual = outcomes("crutch", laws=laws, **params)
+    fine = outcomes("crutch", laws=laws, settings=Settings(rtol=1e-10, atol=1e-12), **params)
+    both = (usual["status"] == FINISHED) & (fine["status"] == FINISHED)
+    assert both.sum() >= 58
+    np.testing.assert_allclose(usual["P_n"][both], fine["P_n"][both], rtol=1e-4)
+
+
+def test_regimes_of_the_other_laws_say_what_happened():
+    swept = {"mu": np.array([5.0, 0.3]), "q3": 15 * DEGREE, "dq5": 0.4}
+    spring = outcomes("crutch", laws={"friction": "tangential_compliance"}, **swept)
+    assert impulse.REGIMES[spring["regime"][0]] == "permanent_sticking"
+    smooth = outcomes("crutch", laws={"friction": "regularised"}, **swept)
+    assert impulse.REGIMES[smooth["regime"][1]] == "sliding_reversal"

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxcontact.integrate import locate
-from jaxcontact.integrate.machine import FINISHED, NON_FINITE, RUNNING, STEP_LIMIT, STEP_TOO_SMALL
+from jaxcontact.integrate.machine import FINISHED, NON_FINITE, RUNNING, STEP_LIMIT, STEP_TOO_SMALL, TIME_LIMIT
 from jaxcontact.integrate.settings import Settings
 from jaxcontact.integrate.tableau import TABLEAUS, Tableau
 
@@ -33,6 +33,7 @@ class HybridSystem(NamedTuple):
     transition: Callable[..., tuple]  # params, t, mode, event, y, signals -> mode, y, ended
     boundary: tuple[bool, ...]  # per guard: True if it bounds the mode, False if it only watches for a crossing
     positions: int = 0  # leading rows of y that are positions, then as many velocities (for semi-implicit Euler)
+    ends_at_max_time: bool = True  # whether max_time is the run's end, or a limit that it should not reach
 
 
 class HybridState(NamedTuple):
@@ -117,10 +118,10 @@ def advance(system: HybridSystem, settings: Settings, params: Any, s: HybridStat
     moved = s.landing | (good & ~crossed)
 
     h = jnp.where(s.landing | crossed, s.h, s.h * _step_factor(tableau, error, s.error_before, good))
-    ended = s.landing & landed.ended
+    ended, timed_out = s.landing & landed.ended, jnp.zeros_like(s.landing)
     if isfinite(settings.max_time):  # the last step lands on it
         left = settings.max_time - jnp.where(moved, t, s.t)
-        ended |= moved & (left <= 1e-12 * settings.max_time)
+        timed_out = moved & ~ended & (left <= 1e-12 * settings.max_time)
         h = jnp.where(crossed, h, jnp.minimum(h, left))
     h = jax.lax.stop_gradient(h)  # step sizes are not part of the answer; event times are, and keep their derivative
     retry = ~moved & ~crossed & (tableau.error is not None)
@@ -133,23 +134,25 @@ def advance(system: HybridSystem, settings: Settings, params: Any, s: HybridStat
         armed=jnp.where(moved, _armed(system, guards, just_fired=jnp.where(s.landing, landed.event, -1)), s.armed),
         h=h,
         error_before=jnp.where(s.landing, 1.0, jnp.where(moved, jnp.maximum(error, 1e-4), s.error_before)),
-        slopes=jnp.where(crossed, slopes, slopes.at[0].set(jnp.where(moved, slope, s.slopes[0]))),
+        # Only a landing needs the slopes again; kept otherwise, a NaN among them would spoil every smaller try.
+        slopes=jnp.where(crossed, slopes, jnp.zeros_like(slopes).at[0].set(jnp.where(moved, slope, s.slopes[0]))),
         landing=crossed,
         end_signals=jnp.where(crossed, signals, s.end_signals),
         steps=s.steps + 1,
-        status=_status(settings, s.steps + 1, h, finite, retry, ended),
+        status=_status(system, settings, s.steps + 1, h, finite, retry, ended, timed_out),
     )
     running = s.status == RUNNING
     new = jax.tree.map(lambda after, before: jnp.where(running, after, before), new, s)
-    t1 = jnp.where(running & moved, jnp.where(ended, jnp.inf, t), s.t)
+    t1 = jnp.where(running & moved, jnp.where(ended | timed_out, jnp.inf, t), s.t)
     return new, Segment(s.t, t1, s.h, s.y, slopes, s.mode)
 
 
-def _status(settings: Settings, steps, h, finite, retry, ended):
+def _status(system: HybridSystem, settings: Settings, steps, h, finite, retry, ended, timed_out):
     """How a lane stands after a machine step."""
     status = jnp.where(steps >= settings.max_steps, STEP_LIMIT, RUNNING)
     status = jnp.where(~finite & ~retry, NON_FINITE, status)
     status = jnp.where(retry & (h < settings.min_step), jnp.where(finite, STEP_TOO_SMALL, NON_FINITE), status)
+    status = jnp.where(timed_out & finite, FINISHED if system.ends_at_max_time else TIME_LIMIT, status)
     return jnp.where(ended & finite, FINISHED, status).astype(jnp.int32)
 
 

@@ -16,9 +16,12 @@ STATUS = (
     ("cannot_touch", "no posture with these numbers puts the contact point on the ground"),
     ("moving_up", "the contact point leaves the ground at the start, so there is no impact"),
     ("bad_value", "a parameter is not finite, or outside its bounds"),
+    ("time_limit", "max_time came before the end of the run"),
 )
 STATUS_NAMES = tuple(name for name, _ in STATUS)
-RUNNING, FINISHED, STEP_LIMIT, STEP_TOO_SMALL, NON_FINITE, CANNOT_TOUCH, MOVING_UP, BAD_VALUE = range(len(STATUS))
+RUNNING, FINISHED, STEP_LIMIT, STEP_TOO_SMALL, NON_FINITE, CANNOT_TOUCH, MOVING_UP, BAD_VALUE, TIME_LIMIT = range(
+    len(STATUS)
+)
 
 
 class Machine(NamedTuple):

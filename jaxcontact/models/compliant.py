@@ -1,9 +1,9 @@
 """The compliant (continuous) solution of a strike: contact forces integrated in time, dry friction with true sticking.
 
 State rows: x, y of the centre of mass and the angles; their velocities; then the work done by the normal and the
-tangential force (J), the largest normal force so far (N), and the tangential stretch (m). The run starts at
-touch-down and ends when the tip stops moving into the ground (Crutch eq. 3), or at max_time when `ends` is
-"max_time".
+tangential force (J), the largest normal force so far (N), the tangential stretch (m), and the number of mode changes.
+The run starts at touch-down and ends when the tip stops moving into the ground (Crutch eq. 3), or at max_time when
+`ends` is "max_time".
 """
 
 from collections.abc import Callable, Mapping
@@ -102,39 +102,48 @@ def system(strike: Strike, choices: Mapping[str, str], ends: str = "compression_
         a_n = a_centre[1] + dot(tip.by_n, spin) + tip.swirl_n
         _, F_n_rate = jax.jvp(lambda d, v: normal_law(laws, d, v), (depth, depth_rate), (depth_rate, -a_n))
         zero = jnp.zeros_like(depth)
-        grips = (mode == friction.STICK) & (friction_law == "tangential_compliance")
-        stretching = jnp.where(grips, tip.v_t, 0.0)
-        slope = [*v_centre, *rates, *a_centre, *spin, F_n * tip.v_n, F_t * tip.v_t, zero, stretching]
-        return linkage.stack(slope), linkage.stack([tip.v_n, tip.v_t, F_n, F_n_rate, F_hold, F_t])
+        # What slips under a tangential spring is its foot: the tip, less the rate at which the cone stretches it.
+        stretching, v_slip = zero, tip.v_t
+        if friction_law == "tangential_compliance":
+            stretching = jnp.where(mode == friction.STICK, tip.v_t, 0.0)
+            _, relaxing = jax.jvp(
+                lambda F, d: friction.stretch_on_the_cone(mode, laws["mu"], F, d, laws["k_t"]),
+                (F_n, depth),
+                (F_n_rate, depth_rate),
+            )
+            v_slip = tip.v_t - relaxing
+        slope = [*v_centre, *rates, *a_centre, *spin, F_n * tip.v_n, F_t * tip.v_t, zero, stretching, zero]
+        return linkage.stack(slope), linkage.stack([tip.v_n, tip.v_t, F_n, F_n_rate, F_hold, F_t, v_slip])
 
     def guards(_params, mode, signals):
-        v_n, v_t, F_n, F_n_rate, F_hold, _ = signals
+        v_n, _, F_n, F_n_rate, F_hold, _, v_slip = signals
         still_in = -v_n if ends == "compression_end" else jnp.ones_like(v_n)
         if friction_law == "regularised":
-            in_mode = jnp.ones_like(v_t)
+            in_mode = jnp.ones_like(v_slip)
         else:
-            in_mode = jnp.where(mode == friction.STICK, friction.cone_margin(F_hold, static_mu, F_n), mode * v_t)
+            in_mode = jnp.where(mode == friction.STICK, friction.cone_margin(F_hold, static_mu, F_n), mode * v_slip)
         return jnp.stack([still_in, in_mode, F_n_rate])
 
     def transition(_params, _t, mode, event, y, signals):
-        _, v_t, F_n, _, F_hold, _ = signals
+        _, _, F_n, _, F_hold, *_ = signals
         y = y.at[2 * n + 6].set(jnp.maximum(y[2 * n + 6], F_n))
         switches = event == _MODE
+        y = y.at[2 * n + 8].add(jnp.where(switches, 1.0, 0.0))
+        slid = mode != friction.STICK
+        # On the cone's edge rounding decides whether it "still holds": a tip that reached it has to let go.
+        let_go = -sign(F_hold).astype(jnp.int32)
         if friction_law == "tangential_compliance":
-            slid = mode != friction.STICK
             depth = -_tip(strike, table, y).height
             grip = friction.stretch_on_the_cone(mode, laws["mu"], F_n, depth, laws["k_t"])
             y = y.at[2 * n + 7].set(jnp.where(switches & slid, grip, y[2 * n + 7]))
-            # Friction opposes the motion: a tip torn loose slides the way it moves (Two approaches, below eq. 3).
-            new_mode = jnp.where(slid, friction.STICK, sign(v_t).astype(jnp.int32))
+            new_mode = jnp.where(slid, friction.STICK, let_go)
         else:
-            # On the cone's edge rounding decides whether it "still holds": a tip that reached it has to let go.
-            at_rest = friction.mode_at_rest(F_hold, static_mu, F_n)
-            let_go = -sign(F_hold).astype(jnp.int32)
-            new_mode = jnp.where(mode == friction.STICK, let_go, at_rest)
+            new_mode = jnp.where(slid, friction.mode_at_rest(F_hold, static_mu, F_n), let_go)
         return jnp.where(switches, new_mode, mode), y, event == _END
 
-    return hybrid.HybridSystem(flow, guards, transition, boundary=(True, True, False), positions=n + 2)
+    return hybrid.HybridSystem(
+        flow, guards, transition, boundary=(True, True, False), positions=n + 2, ends_at_max_time=ends == "max_time"
+    )
 
 
 def start_state(strike: Strike, table: Tables, shape: tuple[int, ...]) -> jax.Array:
@@ -144,13 +153,13 @@ def start_state(strike: Strike, table: Tables, shape: tuple[int, ...]) -> jax.Ar
     """
     (x, y), v_centre = centre_start(strike, table)
     y = y - _INSIDE * jnp.finfo(jnp.result_type(y)).eps
-    return linkage.stack([x, y, *strike.angles, *v_centre, *strike.rates, *jnp.zeros((4, *shape))])
+    return linkage.stack([x, y, *strike.angles, *v_centre, *strike.rates, *jnp.zeros((5, *shape))])
 
 
 def start_mode(strike: Strike, choices: Mapping[str, str], flow_signals: jax.Array):
     """Mode at touch-down: a tip that slips slides; one at rest is held only if the cone, still unloaded, allows it."""
     laws = strike.contact
-    v_n, v_t, F_n, _, F_hold, _ = flow_signals
+    v_n, v_t, F_n, _, F_hold, *_ = flow_signals
     slips = has_slip(v_t)
     static_mu = laws["mu"] * laws["mu_ratio"]
     if choices["friction"] == "tangential_compliance":
@@ -176,7 +185,7 @@ def machine(
         return hybrid.advance(system(assemble(params), choices, ends), settings, params, state)[0]
 
     def finish(params, state):
-        return _outcomes(assemble(params), state)
+        return _outcomes(assemble(params), choices, state)
 
     return Machine(init, step, hybrid.done, finish)
 
@@ -249,7 +258,7 @@ def _observe(strike: Strike, t, y, signals) -> dict[str, jax.Array]:
     return seen | watched_velocities(strike, table, v_centre, rates, angles)
 
 
-def _outcomes(strike: Strike, state: hybrid.HybridState) -> dict[str, jax.Array]:
+def _outcomes(strike: Strike, choices: Mapping[str, str], state: hybrid.HybridState) -> dict[str, jax.Array]:
     """Named results of a run that has ended; NaN where it did not finish."""
     table, n = tables(strike), len(strike.links)
     before = tip_start(strike, table)
@@ -264,8 +273,14 @@ def _outcomes(strike: Strike, state: hybrid.HybridState) -> dict[str, jax.Array]
         "mu_c": critical_friction(response),
     }
     numbers = {name: jnp.where(finished, value, jnp.nan) for name, value in numbers.items()}
-    v_t_before = jnp.broadcast_to(before.v_t, state.t.shape)
-    regime = jnp.where(finished & (state.steps > 0), _regime(v_t_before, state.mode), NONE)
+    mode, v_t_before = state.mode, jnp.broadcast_to(before.v_t, state.t.shape)
+    if choices["friction"] == "regularised":  # it has no modes: it always slides, one way or the other
+        mode = sign(seen["v_t_tip"]).astype(mode.dtype)
+    regime = _regime(v_t_before, mode)
+    if choices["friction"] == "tangential_compliance":  # a spring may hold a tip that moves, from the first touch
+        never_slid = (mode == friction.STICK) & (state.y[2 * n + 8] == 0)
+        regime = jnp.where(never_slid, PERMANENT_STICKING, regime)
+    regime = jnp.where(finished & (state.steps > 0), regime, NONE)
     return numbers | {"regime": regime, "status": state.status, "n_steps": state.steps}
 
 

@@ -40,7 +40,7 @@ _BODY = tuple(
             ("mass", "kg", 1e-3, 1e4, "mass"),
             ("inertia", "kg m^2", 1e-6, 1e4, "moment of inertia about its centre of mass"),
             ("length", "m", 1e-2, 10.0, "length"),
-            ("centre", "m", -10.0, 10.0, "centre of mass from its upper joint (leg, torso: from the hip)"),
+            ("centre", "m", -10.0, 10.0, "centre of mass from the hip (leg, torso), shoulder, elbow"),
         ),
         numbers,
         strict=True,

@@ -35,10 +35,26 @@ def contact_parameters(mu: float, mu_source: str, source: str) -> tuple[Paramete
     """Parameters of the contact laws; each law uses its own."""
     return (
         Parameter("mu", "1", mu, 0.0, 10.0, "dynamic friction coefficient", mu_source),
-        Parameter("mu_ratio", "1", 1.0, 1.0, 10.0, "static over dynamic friction coefficient", "Crutch section 4.2"),
+        Parameter(
+            "mu_ratio",
+            "1",
+            1.0,
+            1.0,
+            10.0,
+            "static over dynamic friction coefficient (compliant only)",
+            "Crutch section 4.2",
+        ),
         Parameter("k_n", "N/m^1.5", NOMINAL_K_N, 1e2, 1e14, "normal stiffness (hertz, hunt_crossley)", source),
         Parameter("chi", "N s/m^2.5", NOMINAL_CHI, 0.0, 1e14, "hysteresis damping (hunt_crossley)", source),
-        Parameter("k_linear", "N/m", 2e6, 1.0, 1e14, "stiffness (kelvin_voigt)", "ours: near the crutch's peak force"),
+        Parameter(
+            "k_linear",
+            "N/m",
+            2e6,
+            1.0,
+            1e14,
+            "stiffness (kelvin_voigt)",
+            "ours: within 15 % of the crutch's peak force",
+        ),
         Parameter(
             "c_linear", "N s/m", 500.0, 0.0, 1e9, "damping (kelvin_voigt)", "ours: loses about as much as the crutch"
         ),

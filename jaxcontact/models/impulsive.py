@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from jaxcontact.bodies import linkage
 from jaxcontact.contact.impulse import NONE, critical_friction, evolve, solve_impact
-from jaxcontact.integrate.machine import FINISHED, MOVING_UP, RUNNING, Machine
+from jaxcontact.integrate.machine import FINISHED, MOVING_UP, NON_FINITE, RUNNING, Machine
 from jaxcontact.models.strike import (
     Strike,
     centre_start,
@@ -27,6 +27,11 @@ def machine(assemble: Callable[[Any], Strike]) -> Machine:
     def finish(params, status):
         seen, regime, mu_c = _along(assemble(params), jnp.ones(()))
         seen |= {"t_end": seen["t"], "energy_loss": -(seen["W_n"] + seen["W_t"]), "mu_c": mu_c}
+        # A mass matrix that is singular, or nearly so, gives no answer, or one that pulls.
+        sound = seen["P_n"] >= 0
+        for value in seen.values():
+            sound = sound & jnp.isfinite(value)
+        status = jnp.where((status == FINISHED) & ~sound, NON_FINITE, status)
         finished = status == FINISHED
         numbers = {name: jnp.where(finished, value, jnp.nan) for name, value in seen.items()}
         regime = jnp.where(finished, jnp.broadcast_to(regime, status.shape), NONE)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite, pi
+from math import pi
 from types import MappingProxyType
 
 import jax
@@ -70,9 +70,9 @@ def default_params(model: Model) -> dict[str, float]:
 
 
 def within_bounds(parameters: tuple[Parameter, ...], params: Params):
-    """Lane-wide: every parameter is finite and inside its bounds (a rounding error beyond them is forgiven)."""
+    """Lane-wide: every parameter is finite and inside its bounds (float32 rounding beyond them is forgiven)."""
     ok = True
     for p in parameters:
-        slack = 1e-9 * max(abs(p.low), abs(p.high)) if isfinite(p.high) else 0.0
-        ok = ok & (params[p.name] >= p.low * p.si - slack) & (params[p.name] <= p.high * p.si + slack)
+        low, high = (bound * p.si for bound in (p.low, p.high))
+        ok = ok & (params[p.name] >= low - 1e-6 * abs(low)) & (params[p.name] <= high + 1e-6 * abs(high))
     return ok

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 TABLES = ("study", "vary", "set", "sample", "cases", "laws", "solver", "output")
 
 
+MOST_POINTS = 100_000  # of a curve; more than any plot can show
+
+
 @dataclass(frozen=True)
 class Output:
     """What to keep besides the scalar outcomes: time histories, at `points` evenly spaced fractions of each run."""
@@ -163,6 +166,9 @@ def _choices(model: "Model", table: Mapping[str, Any]) -> dict[str, str]:
 
 def _settings(table: Mapping[str, Any]) -> Settings:
     check_keys(table, (f.name for f in fields(Settings)), "[solver]")
+    for name, value in table.items():
+        if name != "stepper" and (isinstance(value, bool) or not isinstance(value, (int, float))):
+            raise InputError(f"[solver] {name} = {value!r}: a number is needed")
     return Settings(**table)
 
 
@@ -171,4 +177,7 @@ def _output(table: Mapping[str, Any]) -> Output:
     curves = table.get("curves", False)
     if not isinstance(curves, bool):
         raise InputError(f"[output] curves = {curves!r}: true or false is needed")
-    return Output(curves, whole_number(table.get("points", Output.points), "[output] points", least=2))
+    points = whole_number(table.get("points", Output.points), "[output] points", least=2)
+    if points > MOST_POINTS:
+        raise InputError(f"[output] points = {points}: at most {MOST_POINTS} are allowed")
+    return Output(curves, points)

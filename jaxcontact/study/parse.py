@@ -57,7 +57,7 @@ def parse_space(
     elif sample is not None:
         space = _sample(known, _table(sample, "[sample]"), vary)
     else:
-        space = Grid(tuple(_axis(_find(known, name, "[vary]"), spec) for name, spec in vary.items()))
+        space = Grid(tuple(_without_repeats(_axis(_find(known, name, "[vary]"), spec)) for name, spec in vary.items()))
     for name in space.names:
         if name in values:
             raise InputError(f"{name} is both varied and given in [set]: keep one of them")
@@ -175,6 +175,17 @@ def _listed(parameter: "Parameter", spec: Any, factor: float) -> tuple[float, ..
     if len(spec) == 0:
         raise InputError(f"{parameter.name}: the list of values is empty; at least one is needed")
     return tuple(_one(value, factor, parameter) for value in spec)
+
+
+def _without_repeats(axis: ListAxis | RangeAxis) -> ListAxis | RangeAxis:
+    """An axis labels its results by value, so each value may stand on it once."""
+    values = axis.values if isinstance(axis, ListAxis) else ()
+    repeated = [value for value in values if values.count(value) > 1]
+    if isinstance(axis, RangeAxis) and axis.count > 1 and axis.interval.low == axis.interval.high:
+        repeated = [axis.interval.low]
+    if repeated:
+        raise InputError(f"[vary] {axis.name}: {repeated[0]:g} stands on this axis more than once")
+    return axis
 
 
 def _axis(parameter: "Parameter", spec: Any) -> ListAxis | RangeAxis:
