@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from jaxcontact.errors import InputError, unknown
 from jaxcontact.integrate.settings import Settings
-from jaxcontact.study.parse import check_keys, parse_space, whole_number
+from jaxcontact.study.checks import check_keys, whole_number
+from jaxcontact.study.parse import parse_space
 from jaxcontact.study.space import Space
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Study:
         method = head.get("method", "compliant")
         if method not in model.methods:
             raise unknown("method", method, model.methods, "[study]")
-        space, fixed = parse_space(
+        space, fixed, _ = parse_space(
             model.parameters,
             vary=tables.get("vary"),
             fixed=tables.get("set"),

@@ -3,37 +3,41 @@
 Every check raises InputError with the name, the value and what is allowed, before anything is simulated.
 """
 
-import csv
 import math
-import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxcontact.errors import InputError, unknown
-from jaxcontact.study.space import (
-    SAMPLERS,
-    SCALES,
-    SOBOL_BITS,
-    Cases,
-    Grid,
-    Interval,
-    ListAxis,
-    RangeAxis,
-    Sample,
-    Space,
+from jaxcontact.study.cases import read_cases, unit_labels
+from jaxcontact.study.checks import (
+    FreeName,
+    Names,
+    check_keys,
+    checked_table,
+    dotted,
+    factor_of,
+    find,
+    is_list,
+    listed_numbers,
+    one_number,
+    plain,
+    whole_number,
 )
-from jaxcontact.study.units import to_stated, unit_label
+from jaxcontact.study.sampling import SAMPLERS, SOBOL_BITS
+from jaxcontact.study.space import SCALES, Axis, Grid, Interval, ListAxis, RangeAxis, Sample, Space
 
 if TYPE_CHECKING:
     from jaxcontact.models.model import Parameter
 
-    Parameters = Mapping[str, Parameter]
 
-SPEC_KEYS = {"from", "to", "count", "scale", "unit", "values", "value"}
+class Described(NamedTuple):
+    """A space, the values set by hand (stated units), and the units written beside free names."""
+
+    space: Space
+    fixed: dict[str, float]
+    labels: dict[str, str]
 
 
 def parse_space(
@@ -44,187 +48,169 @@ def parse_space(
     sample: Mapping[str, Any] | None = None,
     cases: Mapping[str, Any] | None = None,
     folder: Path = Path(),
-) -> tuple[Space, dict[str, float]]:
-    """Return the space and fixed values (stated units) that the tables describe. CSV paths start at `folder`."""
-    known = {parameter.name: parameter for parameter in parameters}
-    vary = _dotted(known, _table(vary, "[vary]"), "[vary]")
-    fixed = _dotted(known, _table(fixed, "[set]"), "[set]")
-    values = {name: _fixed_value(_find(known, name, "[set]"), spec) for name, spec in fixed.items()}
+    free: Mapping[str, str] | None = None,
+    derived: Iterable[str] = (),
+) -> Described:
+    """Return what the tables describe. CSV paths start at `folder`.
+
+    `free` has the names that only expressions know, each with the place that uses it; every one must be given a number.
+    `derived` has the names that are computed from others; none may be given one.
+    """
+    free, derived = dict(free or {}), tuple(derived)
+    known: Names = {name: FreeName(name) for name in (*free, *derived)} | {p.name: p for p in parameters}
+    varied = dotted(known, checked_table(vary, "[vary]"), "[vary]")
+    settled = dotted(known, checked_table(fixed, "[set]"), "[set]")
+    values = {name: _fixed_value(find(known, name, "[set]"), spec) for name, spec in settled.items()}
+    labels = unit_labels(known, varied | settled)
     if cases is not None:
-        if vary or sample is not None:
+        if varied or sample is not None:
             raise InputError("[cases] lists whole configurations: it cannot be combined with [vary] or [sample]")
-        space: Space = _cases(known, _table(cases, "[cases]"), folder)
+        space, more = read_cases(known, checked_table(cases, "[cases]"), folder)
+        labels |= more
     elif sample is not None:
-        space = _sample(known, _table(sample, "[sample]"), vary)
+        space = _sample(known, checked_table(sample, "[sample]"), varied)
     else:
-        space = Grid(tuple(_without_repeats(_axis(_find(known, name, "[vary]"), spec)) for name, spec in vary.items()))
-    for name in space.names:
-        if name in values:
+        space = _grid(known, varied)
+    _check_each_is_given_once(space, values, free, derived, known)
+    return Described(space, values, labels)
+
+
+def _check_each_is_given_once(
+    space: Space, values: Mapping[str, float], free: Mapping[str, str], derived: tuple[str, ...], known: Names
+) -> None:
+    for name in (*space.names, *values):
+        if name in derived:
+            where = "[set]" if name in values else "[cases]" if "case" in space.dims else "[vary]"
+            raise InputError(f"{name} is derived in [derive] and also given in {where}: keep one of them")
+        if name in space.names and name in values:
             raise InputError(f"{name} is both varied and given in [set]: keep one of them")
+    for name, where in free.items():
+        if name not in space.names and name not in values:
+            others = [other for other in known if other not in free or other in space.names or other in values]
+            error = unknown("name", name, others, where)
+            raise InputError(f"{error}; or a name of your own with a number in [vary], [set] or [cases]")
     if space.total >= 2**62:
-        raise InputError(f"the grid has {space.total:.3g} configurations: fewer than 2^62 can be numbered")
-    return space, values
+        raise InputError(f"the space has {space.total:.3g} configurations: fewer than 2^62 can be numbered")
 
 
-def check_keys(table: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
-    """Refuse a key that means nothing, and offer the nearest one that does."""
-    allowed = tuple(allowed)
-    for key in table:
-        if key not in allowed:
-            raise unknown("key", key, allowed, where)
+# ---------------------------------------------------------------- [set]
 
 
-def whole_number(value: Any, what: str, *, least: int) -> int:
-    """Return `value` as an int, refused unless it is a whole number of at least `least`."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise InputError(f"{what} = {value!r}: a whole number of at least {least} is needed")
-    return int(value)
-
-
-def _table(table: Any, where: str) -> Mapping[str, Any]:
-    if table is None:
-        return {}
-    if not isinstance(table, Mapping):
-        raise InputError(f"{where}: a table is needed, not {table!r}")
-    return table
-
-
-def _dotted(known: "Parameters", table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Join names that TOML took apart: leg.mass = 3 arrives as { leg = { mass = 3 } }."""
-    flat: dict[str, Any] = {}
-    for key, spec in table.items():
-        deeper = key not in known and isinstance(spec, Mapping) and spec and not SPEC_KEYS & set(spec)
-        inner = {f"{key}.{rest}": value for rest, value in spec.items()} if deeper else {}
-        for name, value in (_dotted(known, inner, where) if deeper else {key: spec}).items():
-            if name in flat:
-                raise InputError(f"{name} is given twice in {where}")
-            flat[name] = value
-    return flat
-
-
-def _find(known: "Parameters", name: str, where: str) -> "Parameter":
-    if name not in known:
-        raise unknown("parameter", name, known, where)
-    return known[name]
-
-
-def _number(value: Any, name: str) -> float:
-    """Check that it is a finite number. True and "3" are not numbers, whatever Python says of the first."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise InputError(f"{name}: {value!r} is not a number")
-    try:
-        number = float(value)
-    except OverflowError:  # an integer beyond 1e308
-        number = math.inf
-    if not math.isfinite(number):
-        raise InputError(f"{name}: {number!r} is not a finite number")
-    return number
-
-
-def _bounded(value: float, parameter: "Parameter", where: str = "") -> float:
-    # The slack is rounding: 7 cm is 0.07000000000000001 m.
-    low = parameter.low - 1e-12 * abs(parameter.low)
-    high = parameter.high + 1e-12 * abs(parameter.high)
-    if not low <= value <= high:
-        unit = unit_label(parameter.unit)
-        place = f" ({where})" if where else ""
-        raise InputError(
-            f"{parameter.name} = {value:.10g} {unit}{place} is out of bounds\n"
-            f"allowed: {parameter.low:g} to {parameter.high:g} {unit}"
-        )
-    return value
-
-
-def _one(value: Any, factor: float, parameter: "Parameter", where: str = "") -> float:
-    return _bounded(
-        _number(value, f"{parameter.name} ({where})" if where else parameter.name) * factor, parameter, where
-    )
-
-
-def _factor(spec: Mapping[str, Any], parameter: "Parameter") -> float:
-    return to_stated(spec["unit"], parameter.unit, name=parameter.name) if "unit" in spec else 1.0
-
-
-def _plain(spec: Any) -> Any:
-    """Turn arrays of numpy or jax into lists and numbers of Python; leave anything else as it is."""
-    return np.asarray(spec).tolist() if hasattr(spec, "__array__") else spec
-
-
-def _is_list(spec: Any) -> bool:
-    return isinstance(spec, (list, tuple, range))
-
-
-def _fixed_value(parameter: "Parameter", spec: Any) -> float:
+def _fixed_value(named: "Parameter | FreeName", spec: Any) -> float:
     """Read a number in the stated unit, or {value, unit}."""
-    where = f"[set] {parameter.name}"
-    spec = _plain(spec)
+    where = f"[set] {named.name}"
+    spec = plain(spec)
     if not isinstance(spec, Mapping):
-        if _is_list(spec):
+        if is_list(spec):
             raise InputError(f"{where}: one number is needed; a list of values belongs in [vary]")
-        return _one(spec, 1.0, parameter)
+        return one_number(spec, 1.0, named)
     check_keys(spec, ("value", "unit"), where)
     if "value" not in spec:
-        raise InputError(f"{where}: 'value' is missing, as in {{ value = {parameter.default:g}, unit = ... }}")
-    return _one(spec["value"], _factor(spec, parameter), parameter)
+        usual = getattr(named, "default", 1.0)
+        raise InputError(f"{where}: 'value' is missing, as in {{ value = {usual:g}, unit = ... }}")
+    return one_number(spec["value"], factor_of(spec, named), named)
 
 
-def _listed(parameter: "Parameter", spec: Any, factor: float) -> tuple[float, ...]:
-    spec = _plain(spec)
-    if not _is_list(spec):
-        raise InputError(f"{parameter.name}: a list of numbers is needed, not {spec!r}")
-    if len(spec) == 0:
-        raise InputError(f"{parameter.name}: the list of values is empty; at least one is needed")
-    return tuple(_one(value, factor, parameter) for value in spec)
+# ---------------------------------------------------------------- [vary]: axes
 
 
-def _without_repeats(axis: ListAxis | RangeAxis) -> ListAxis | RangeAxis:
-    """An axis labels its results by value, so each value may stand on it once."""
-    values = axis.values if isinstance(axis, ListAxis) else ()
-    repeated = [value for value in values if values.count(value) > 1]
-    if isinstance(axis, RangeAxis) and axis.count > 1 and axis.interval.low == axis.interval.high:
-        repeated = [axis.interval.low]
-    if repeated:
-        raise InputError(f"[vary] {axis.name}: {repeated[0]:g} stands on this axis more than once")
-    return axis
+def _grid(known: Names, vary: Mapping[str, Any]) -> Grid:
+    links = _links(vary)
+    axes = {n: _axis(find(known, n, "[vary]"), spec) for n, spec in vary.items() if n not in links}
+    for axis in axes.values():
+        _check_no_repeats(axis)
+    linked = {n: _linked_axis(find(known, n, "[vary]"), vary[n], axes[other]) for n, other in links.items()}
+    return Grid(tuple((axes | linked)[name] for name in vary), links)
 
 
-def _axis(parameter: "Parameter", spec: Any) -> ListAxis | RangeAxis:
+def _links(vary: Mapping[str, Any]) -> dict[str, str]:
+    """Find the names that move with another: name -> the other, which must have an axis or range of its own."""
+    links = {name: spec["with"] for name, spec in vary.items() if isinstance(spec, Mapping) and "with" in spec}
+    for name, other in links.items():
+        where = f"[vary] {name}: with = {other!r}"
+        if name == other:
+            raise InputError(f"{where} is {name} itself: name another parameter of [vary], with which it moves")
+        if not isinstance(other, str) or other not in vary:
+            raise unknown("axis", other, (n for n in vary if n not in links), f"[vary] {name}: with")
+        if other in links:
+            raise InputError(f"{where} moves with {links[other]!r} itself: write with = {links[other]!r} in both")
+    return links
+
+
+def _axis(named: "Parameter | FreeName", spec: Any) -> Axis:
     """Read a list, { values, unit }, or { from, to, count, scale, unit }."""
-    where = f"[vary] {parameter.name}"
-    spec = _plain(spec)
-    if _is_list(spec):
-        return ListAxis(parameter.name, _listed(parameter, spec, 1.0))
+    where = f"[vary] {named.name}"
+    spec = plain(spec)
+    if is_list(spec):
+        return ListAxis(named.name, listed_numbers(named, spec, 1.0))
     if not isinstance(spec, Mapping):
         raise InputError(
             f"{where} = {spec!r}: a list of values or {{ from, to, count }} is needed; a fixed number belongs in [set]"
         )
     if "values" in spec:
         check_keys(spec, ("values", "unit"), where)
-        return ListAxis(parameter.name, _listed(parameter, spec["values"], _factor(spec, parameter)))
-    check_keys(spec, ("from", "to", "count", "scale", "unit", "values"), where)
-    interval = _interval(parameter, spec, where)
+        return ListAxis(named.name, listed_numbers(named, spec["values"], factor_of(spec, named)))
+    check_keys(spec, ("from", "to", "count", "scale", "unit", "values", "with"), where)
+    interval = _interval(named, spec, where)
     if "count" not in spec:
         raise InputError(f"{where}: 'count' is missing: how many values, both ends included?")
-    return RangeAxis(parameter.name, interval, whole_number(spec["count"], f"{where}: count", least=1))
+    return RangeAxis(named.name, interval, whole_number(spec["count"], f"{where}: count", least=1))
 
 
-def _interval(parameter: "Parameter", spec: Mapping[str, Any], where: str) -> Interval:
+def _linked_axis(named: "Parameter | FreeName", spec: Mapping[str, Any], leader: Axis) -> Axis:
+    """Read { with, values, unit } or { with, from, to, scale, unit }: as many values as the leading axis has."""
+    where = f"[vary] {named.name}"
+    _check_no_count(spec, leader.name, where)
+    if "values" not in spec:
+        check_keys(spec, ("with", "from", "to", "scale", "unit", "values"), where)
+        return RangeAxis(named.name, _interval(named, spec, where), leader.count)
+    check_keys(spec, ("with", "values", "unit"), where)
+    values = listed_numbers(named, spec["values"], factor_of(spec, named))
+    if len(values) != leader.count:
+        raise InputError(
+            f"{where}: {len(values)} values, but {leader.name}, with which it moves, has {leader.count}\n"
+            f"allowed: {leader.count} values, or a range {{ from, to }}"
+        )
+    return ListAxis(named.name, values)
+
+
+def _check_no_count(spec: Mapping[str, Any], leader: str, where: str) -> None:
+    if "count" in spec:
+        raise InputError(f"{where}: 'count' belongs to {leader}, with which it moves: leave it out here")
+
+
+def _check_no_repeats(axis: Axis) -> None:
+    """An axis labels its results by value, so each value may stand on it once."""
+    repeated = []
+    if isinstance(axis, ListAxis):
+        repeated = [value for value, times in Counter(axis.values).items() if times > 1]
+    elif axis.count > 1 and axis.interval.low == axis.interval.high:
+        repeated = [axis.interval.low]
+    if repeated:
+        raise InputError(f"[vary] {axis.name}: {repeated[0]:g} stands on this axis more than once")
+
+
+def _interval(named: "Parameter | FreeName", spec: Mapping[str, Any], where: str) -> Interval:
     for end in ("from", "to"):
         if end not in spec:
-            raise InputError(
-                f"{where}: '{end}' is missing, as in {{ from = {parameter.low:g}, to = {parameter.high:g} }}"
-            )
+            low, high = (0, 1) if isinstance(named, FreeName) else (named.low, named.high)
+            raise InputError(f"{where}: '{end}' is missing, as in {{ from = {low:g}, to = {high:g} }}")
     scale = spec.get("scale", "linear")
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES, where)
-    factor = _factor(spec, parameter)
-    low, high = (_one(spec[end], factor, parameter) for end in ("from", "to"))
+    factor = factor_of(spec, named)
+    low, high = (one_number(spec[end], factor, named) for end in ("from", "to"))
     if scale == "log" and not (low > 0 and high > 0):
         raise InputError(f'{where}: scale = "log" needs both ends above 0, not {low:g} and {high:g}')
+    if not math.isfinite(high - low):
+        raise InputError(f"{where}: from {low:g} to {high:g} is too far: their difference must be finite")
     return Interval(low, high, scale)
 
 
-def _sample(known: "Parameters", table: Mapping[str, Any], vary: Mapping[str, Any]) -> Sample:
+# ---------------------------------------------------------------- [sample]
+
+
+def _sample(known: Names, table: Mapping[str, Any], vary: Mapping[str, Any]) -> Sample:
     check_keys(table, ("count", "seed", "method"), "[sample]")
     if "count" not in table:
         raise InputError("[sample]: 'count' is missing: how many points?")
@@ -235,87 +221,19 @@ def _sample(known: "Parameters", table: Mapping[str, Any], vary: Mapping[str, An
         raise unknown("method", method, SAMPLERS, "[sample]")
     if method == "sobol" and count > 2**SOBOL_BITS:
         raise InputError(
-            f'[sample] count = {count}: method "sobol" has at most 2^{SOBOL_BITS} points; "random" has no limit'
+            f'[sample] count = {count}: method "sobol" has at most 2^{SOBOL_BITS} points; "random" has no such limit'
         )
     if not vary:
         raise InputError("[sample] needs ranges in [vary], as in mu = { from = 0.5, to = 1.0 }")
-    intervals = {}
+    links, intervals = _links(vary), {}
     for name, spec in vary.items():
-        parameter, where = _find(known, name, "[vary]"), f"[vary] {name}"
-        if not isinstance(spec, Mapping):
+        named, where = find(known, name, "[vary]"), f"[vary] {name}"
+        if not isinstance(spec, Mapping) or "values" in spec:
             raise InputError(f"{where} = {spec!r}: a sample needs a range {{ from, to }}")
+        if name in links:
+            _check_no_count(spec, links[name], where)
         if "count" in spec:
             raise InputError(f"{where}: 'count' belongs in [sample] when the space is a sample")
-        check_keys(spec, ("from", "to", "scale", "unit"), where)
-        intervals[name] = _interval(parameter, spec, where)
-    return Sample(intervals, count, seed, method)
-
-
-def _cases(known: "Parameters", table: Mapping[str, Any], folder: Path) -> Cases:
-    """Read the columns of a CSV file, or of a table `values` with one list per parameter."""
-    check_keys(table, ("file", "values"), "[cases]")
-    if len(table) != 1:
-        raise InputError("[cases]: give either 'file' (a CSV file) or 'values' (a table of lists), and not both")
-    if "file" in table:
-        if not isinstance(table["file"], (str, Path)):
-            raise InputError(f"[cases] file = {table['file']!r}: a path is needed")
-        return Cases(_read_csv(known, folder / table["file"]))
-    columns = {}
-    for name, spec in _dotted(known, _table(table["values"], "[cases] values"), "[cases] values").items():
-        parameter = _find(known, name, "[cases]")
-        if isinstance(spec, Mapping):
-            check_keys(spec, ("values", "unit"), f"[cases] {name}")
-            values = _listed(parameter, spec.get("values", ()), _factor(spec, parameter))
-        else:
-            values = _listed(parameter, spec, 1.0)
-        columns[name] = np.array(values, dtype=np.float64)
-    lengths = {name: len(values) for name, values in columns.items()}
-    if not columns:
-        raise InputError("[cases] values: at least one parameter is needed")
-    if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise InputError(f"[cases] values: every list must be of one length, not {shown}")
-    return Cases(columns)
-
-
-def _read_csv(known: "Parameters", path: Path) -> dict[str, np.ndarray]:
-    """Read one column per parameter; a header cell is a name in its stated unit, or `name [unit]`."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
-    except FileNotFoundError:
-        raise InputError(f"[cases] file: there is no file {path}") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"[cases] file: {path} cannot be read as CSV ({error})") from None
-    if len(rows) < 2:
-        raise InputError(f"{path}: a header with parameter names and at least one row of numbers are needed")
-
-    (header_line, header), *body = rows
-    columns = [_csv_column(known, cell, f"{path}, line {header_line}") for cell in header]
-    names = [parameter.name for parameter, _ in columns]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"{path}, line {header_line}: column {name} is given more than once")
-    values = np.empty((len(columns), len(body)))
-    for j, (line, row) in enumerate(body):
-        where = f"{path}, line {line}"
-        if len(row) != len(columns):
-            raise InputError(f"{where}: {len(row)} cells, but the header has {len(columns)}")
-        for i, (cell, (parameter, factor)) in enumerate(zip(row, columns, strict=True)):
-            values[i, j] = _one(_cell(cell), factor, parameter, where)
-    return dict(zip(names, values, strict=True))
-
-
-def _csv_column(known: "Parameters", cell: str, where: str) -> "tuple[Parameter, float]":
-    match = re.fullmatch(r"\s*(.*?)\s*(?:\[(.*)\])?\s*", cell)
-    name, unit = match.groups() if match else (cell, None)
-    parameter = _find(known, name, where)
-    return parameter, 1.0 if unit is None else to_stated(unit.strip(), parameter.unit, name=f"{where}: {name}")
-
-
-def _cell(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text.strip()  # the number check then names it as it was written
+        check_keys(spec, ("from", "to", "scale", "unit", "with"), where)
+        intervals[name] = _interval(named, spec, where)
+    return Sample(intervals, count, seed, method, links)

@@ -1,7 +1,8 @@
 """Spaces of configurations, described lazily: a grid, a sample or a list of cases. 10^8 points cost nothing until run.
 
-A space has `dims` and `sizes` (the shape of a result), `names` (the parameters that vary), `total`, and
-`rows(start, stop)`: the values of configurations start ... stop - 1, by parameter, in stated units.
+A space has `dims` and `sizes` (the shape of a result), `names` (what varies, linked names included), `total`, and
+`rows(start, stop)`: the values of configurations start ... stop - 1, by name, in stated units. `along(name)` is the
+dimension along which a name changes, and `values(name, start, stop)` its values at positions start ... stop - 1 there.
 """
 
 import hashlib
@@ -12,9 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from jaxcontact.study.sampling import SAMPLERS
+
 SCALES = ("linear", "log")
-SAMPLERS = ("sobol", "latin", "random")
-SOBOL_BITS = 30  # scipy's engine: 2^30 points at most, each coordinate on a lattice of 2^-30
 
 
 class Space(Protocol):
@@ -31,6 +32,10 @@ class Space(Protocol):
 
     @property
     def total(self) -> int: ...  # noqa: D102
+
+    def along(self, name: str) -> str: ...  # noqa: D102
+
+    def values(self, name: str, start: int, stop: int) -> np.ndarray: ...  # noqa: D102
 
     def rows(self, start: int, stop: int) -> dict[str, np.ndarray]: ...  # noqa: D102
 
@@ -73,7 +78,11 @@ class ListAxis:
 
     def at(self, index: np.ndarray) -> np.ndarray:
         """Return the values at positions `index`."""
-        return np.asarray(self.values, dtype=np.float64)[index]
+        return self._array[index]
+
+    @cached_property
+    def _array(self) -> np.ndarray:
+        return np.asarray(self.values, dtype=np.float64)
 
     def describe(self) -> dict[str, Any]:
         """Return the record of this axis."""
@@ -97,51 +106,76 @@ class RangeAxis:
         return {"name": self.name, "count": self.count, **self.interval.describe()}
 
 
+Axis = ListAxis | RangeAxis
+
+
 @dataclass(frozen=True)
 class Grid:
-    """Every combination of its axes, the last axis varying fastest. Without axes it is one configuration."""
+    """Every combination of its axes, the last axis varying fastest. Without axes it is one configuration.
 
-    axes: tuple[ListAxis | RangeAxis, ...] = ()
+    `links` says which axes have no dimension of their own: name -> the axis that it moves along, of the same count.
+    """
+
+    axes: tuple[Axis, ...] = ()
+    links: dict[str, str] = field(default_factory=dict)
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """One dimension per axis, in the order given."""
-        return tuple(axis.name for axis in self.axes)
+        """One dimension per axis that is not linked to another, in the order given."""
+        return tuple(axis.name for axis in self.axes if axis.name not in self.links)
 
-    names = dims
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What varies, in the order given."""
+        return tuple(axis.name for axis in self.axes)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The number of values along each dimension."""
-        return tuple(axis.count for axis in self.axes)
+        return tuple(self._by_name[name].count for name in self.dims)
 
     @property
     def total(self) -> int:
         """The number of configurations."""
         return math.prod(self.sizes)
 
+    def along(self, name: str) -> str:
+        """Return the dimension along which `name` changes."""
+        return self.links.get(name, self._by_name[name].name)
+
+    def values(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Return the values of `name` at positions start ... stop - 1 of its dimension."""
+        return self._by_name[name].at(np.arange(start, stop))
+
     def rows(self, start: int, stop: int) -> dict[str, np.ndarray]:
         """Return configurations start ... stop - 1, in stated units."""
         rest = np.arange(start, stop)
-        columns = {}
-        for axis in reversed(self.axes):
-            rest, index = np.divmod(rest, axis.count)
-            columns[axis.name] = axis.at(index)
-        return {name: columns[name] for name in self.names}
+        position = {}
+        for dim, size in zip(reversed(self.dims), reversed(self.sizes), strict=True):
+            rest, position[dim] = np.divmod(rest, size)
+        return {axis.name: axis.at(position[self.along(axis.name)]) for axis in self.axes}
 
     def describe(self) -> dict[str, Any]:
         """Return the record of this space."""
-        return {"kind": "grid", "axes": [axis.describe() for axis in self.axes]}
+        return {"kind": "grid", "axes": [axis.describe() | _with(self.links, axis.name) for axis in self.axes]}
+
+    @cached_property
+    def _by_name(self) -> dict[str, Axis]:
+        return {axis.name: axis for axis in self.axes}
 
 
 @dataclass(frozen=True)
 class Sample:
-    """`count` points over a box of intervals, along one dimension `sample`. A seed always gives the same points."""
+    """`count` points over a box of intervals, along one dimension `sample`. A seed always gives the same points.
+
+    `links` says which names have no coordinate of their own: name -> the one whose fraction of the way it shares.
+    """
 
     intervals: dict[str, Interval]
     count: int
     seed: int = 0
     method: str = "sobol"
+    links: dict[str, str] = field(default_factory=dict)
 
     dims = ("sample",)
 
@@ -152,7 +186,7 @@ class Sample:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parameters that vary."""
+        """What varies, in the order given."""
         return tuple(self.intervals)
 
     @property
@@ -160,52 +194,36 @@ class Sample:
         """The number of configurations."""
         return self.count
 
+    def along(self, name: str) -> str:
+        """Return the dimension along which `name` changes: there is only one."""
+        return _only_dimension(self, name)
+
+    def values(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Return the values of `name` at positions start ... stop - 1 of its dimension."""
+        return self.rows(start, stop)[name]
+
     def rows(self, start: int, stop: int) -> dict[str, np.ndarray]:
         """Return configurations start ... stop - 1, in stated units."""
-        unit = {"sobol": self._sobol, "latin": self._latin, "random": self._random}[self.method](start, stop)
-        return {name: interval.at(unit[:, i]) for i, (name, interval) in enumerate(self.intervals.items())}
+        free = [name for name in self.intervals if name not in self.links]
+        unit = SAMPLERS[self.method](start, stop, len(free), self.count, self.seed)
+        part = dict(zip(free, unit.T, strict=True))
+        return {name: interval.at(part[self.links.get(name, name)]) for name, interval in self.intervals.items()}
 
     def describe(self) -> dict[str, Any]:
         """Return the record of this space."""
-        ranges = [{"name": name, **interval.describe()} for name, interval in self.intervals.items()]
+        ranges = [{"name": n, **interval.describe(), **_with(self.links, n)} for n, interval in self.intervals.items()]
         return {"kind": "sample", "method": self.method, "count": self.count, "seed": self.seed, "ranges": ranges}
-
-    def _sobol(self, start: int, stop: int) -> np.ndarray:
-        """Draw Sobol points under a random digital shift: still a (t, m, s)-net, and any slice of it costs only itself.
-
-        The shift is ours and not scipy's scrambling, so that a seed means the same points whatever the scipy version.
-        """
-        from scipy.stats import qmc  # slow to import, and only needed here
-
-        engine = qmc.Sobol(len(self.intervals), scramble=False, bits=SOBOL_BITS)
-        # Ask for one point first: scipy warns when the first request is not a power of two, which a slice need not be.
-        first = engine.random(1) if start == 0 else engine.fast_forward(start).random(1)
-        points = np.concatenate([first, engine.random(stop - start - 1)]) if stop - start > 1 else first
-        lattice = np.round(points * 2.0**SOBOL_BITS).astype(np.int64)
-        shift = np.random.default_rng(self.seed).integers(0, 2**SOBOL_BITS, len(self.intervals), dtype=np.int64)
-        return ((lattice ^ shift) + 0.5) / 2.0**SOBOL_BITS  # the middle of each cell: never on an end
-
-    def _random(self, start: int, stop: int) -> np.ndarray:
-        generator = np.random.PCG64(self.seed)
-        generator.advance(start * len(self.intervals))  # one draw per number, so a slice can be reached directly
-        return np.random.Generator(generator).random((stop - start, len(self.intervals)))
-
-    def _latin(self, start: int, stop: int) -> np.ndarray:
-        return self._latin_points[start:stop]
-
-    @cached_property
-    def _latin_points(self) -> np.ndarray:
-        """Draw one point in each of `count` slices of every interval, shuffled (McKay, Beckman and Conover 1979)."""
-        draw = np.random.default_rng(self.seed)
-        slices = np.stack([draw.permutation(self.count) for _ in self.intervals], axis=1)
-        return (slices + draw.random(slices.shape)) / self.count
 
 
 @dataclass(frozen=True, eq=False)
 class Cases:
-    """Listed configurations along one dimension `case`: one array of values per parameter, all of one length."""
+    """Listed configurations along one dimension `case`: one array of values per name, all of one length.
+
+    `index` is what the person calls them, whole numbers without repeats; without it they have none but their position.
+    """
 
     columns: dict[str, np.ndarray] = field(repr=False)
+    index: np.ndarray | None = field(default=None, repr=False)
 
     dims = ("case",)
 
@@ -216,7 +234,7 @@ class Cases:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parameters that vary."""
+        """What varies, in the order given."""
         return tuple(self.columns)
 
     @property
@@ -224,11 +242,35 @@ class Cases:
         """The number of configurations."""
         return len(next(iter(self.columns.values())))
 
+    def along(self, name: str) -> str:
+        """Return the dimension along which `name` changes: there is only one."""
+        return _only_dimension(self, name)
+
+    def values(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Return the values of `name` at positions start ... stop - 1 of its dimension."""
+        return self.columns[name][start:stop]
+
     def rows(self, start: int, stop: int) -> dict[str, np.ndarray]:
         """Return configurations start ... stop - 1, in stated units."""
         return {name: values[start:stop] for name, values in self.columns.items()}
 
     def describe(self) -> dict[str, Any]:
         """Return the record of this space; the values by their checksum, since there may be many."""
-        digests = {n: hashlib.sha256(v.astype("<f8").tobytes()).hexdigest() for n, v in self.columns.items()}
-        return {"kind": "cases", "count": self.total, "columns": [{"name": n, "sha256": d} for n, d in digests.items()]}
+        columns = [{"name": name, "sha256": _checksum(v.astype("<f8"))} for name, v in self.columns.items()]
+        index = {} if self.index is None else {"index": _checksum(self.index.astype("<i8"))}
+        return {"kind": "cases", "count": self.total, "columns": columns, **index}
+
+
+def _only_dimension(space: Sample | Cases, name: str) -> str:
+    if name not in space.names:
+        raise KeyError(name)
+    return space.dims[0]
+
+
+def _with(links: dict[str, str], name: str) -> dict[str, str]:
+    """Return the part of a name's record that says what it moves with, in the word of the study file."""
+    return {"with": links[name]} if name in links else {}
+
+
+def _checksum(values: np.ndarray) -> str:
+    return hashlib.sha256(values.tobytes()).hexdigest()
