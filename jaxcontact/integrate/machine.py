@@ -17,11 +17,21 @@ STATUS = (
     ("moving_up", "the contact point leaves the ground at the start, so there is no impact"),
     ("bad_value", "a parameter is not finite, or outside its bounds"),
     ("time_limit", "max_time came before the end of the run"),
+    ("excluded", "a condition in [require] does not hold for these numbers, so it was not run"),
 )
 STATUS_NAMES = tuple(name for name, _ in STATUS)
-RUNNING, FINISHED, STEP_LIMIT, STEP_TOO_SMALL, NON_FINITE, CANNOT_TOUCH, MOVING_UP, BAD_VALUE, TIME_LIMIT = range(
-    len(STATUS)
-)
+(
+    RUNNING,
+    FINISHED,
+    STEP_LIMIT,
+    STEP_TOO_SMALL,
+    NON_FINITE,
+    CANNOT_TOUCH,
+    MOVING_UP,
+    BAD_VALUE,
+    TIME_LIMIT,
+    EXCLUDED,
+) = range(len(STATUS))
 
 
 class Machine(NamedTuple):
