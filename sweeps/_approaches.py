@@ -8,7 +8,8 @@ import xarray as xr
 
 from jaxcontact.contact.impulse import REGIMES
 from jaxcontact.study import run, study
-from jaxcontact.study.sweep import Progress, describe_failures
+from jaxcontact.study.failures import describe_failures
+from jaxcontact.study.sweep import Progress
 
 BOTH: Mapping[str, Mapping[str, Any]] = {"compliant": {"method": "compliant"}, "impulsive": {"method": "impulsive"}}
 

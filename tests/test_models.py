@@ -200,7 +200,8 @@ def test_peak_force_is_the_maximum_of_its_curve():
     model = get_model("crutch")
     params = {k: jnp.asarray(v) for k, v in default_params(model).items()}
     params |= {"chi": jnp.array([0.0, 1e7, 5e7])}
-    curves = jax.jit(model.curves("compliant", LAWS, Settings(rtol=1e-9, atol=1e-11), 4001))(params)
+    recorder = model.recorder("compliant", LAWS, Settings(rtol=1e-9, atol=1e-11), 4001)
+    curves = jax.jit(lambda p: simulate(recorder, p))(params)["curves"]
     out = outcomes("crutch", settings=Settings(rtol=1e-9, atol=1e-11), chi=np.array([0.0, 1e7, 5e7]))
     np.testing.assert_allclose(out["F_n_peak"], curves["F_n"].max(axis=0), rtol=1e-6)
     assert np.all(out["F_n_peak"] >= curves["F_n"].max(axis=0) * (1 - 1e-9))
@@ -216,7 +217,8 @@ def test_coulomb_force_lies_in_its_cone_and_opposes_slip_all_along():
     params = {k: jnp.asarray(v) for k, v in default_params(model).items()}
     params |= {"q3": jnp.array([12.0, 21.0, 15.0, 18.0]) * DEGREE, "dq5": jnp.array([-0.2, 0.4, 0.0, 0.0])}
     params |= {"mu": jnp.array([0.75, 0.5, 0.75, 0.75])}
-    curves = jax.jit(model.curves("compliant", LAWS, Settings(), 501))(params)
+    recorder = model.recorder("compliant", LAWS, Settings(), 501)
+    curves = jax.jit(lambda p: simulate(recorder, p))(params)["curves"]
     assert np.all(curves["F_n"] >= 0)
     assert np.all(np.abs(curves["F_t"]) <= params["mu"] * curves["F_n"] * (1 + 1e-6) + 1e-6)
     assert np.all(curves["F_t"] * curves["v_t_tip"] <= 1e-3)  # W, of thousands; sticking leaves 1e-9 m/s

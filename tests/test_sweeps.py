@@ -10,9 +10,9 @@ import xarray as xr
 
 matplotlib.use("Agg")
 
+from jaxcontact.study.folder import load, save  # noqa: E402
 from jaxcontact.study.named import list_named, load_named  # noqa: E402
 from jaxcontact.study.published import Published  # noqa: E402
-from jaxcontact.study.store import load, save  # noqa: E402
 
 # Grids small enough for a test. Table 2 and Figs 4-12 fit the same number of lanes, so that they share a compilation.
 COARSE = {"table2": {"count": 6}, "figs4_12": {"between": 0}, "two_approaches_fig2": {"count": 16}}
@@ -26,7 +26,7 @@ def published():
 
     def get(name: str) -> Published:
         if name not in found:
-            found[name] = load_named(name).run(lambda done, total: None, **COARSE.get(name, {}))
+            found[name] = load_named(name).run(lambda *now: None, **COARSE.get(name, {}))
         return found[name]
 
     return get

@@ -69,16 +69,19 @@ def toy_model(seen: Callable[[dict], None] = lambda shapes: None) -> Model:
 
         return Machine(init, step, lambda state: state[0] < 1e-3, finish)
 
-    def curves(method, choices, settings, count):
-        def of(params):
-            height = jnp.asarray(params["height"])
-            part = jnp.linspace(0, 1, count).reshape((count,) + (1,) * height.ndim)
-            time = part * jnp.sqrt(2 * height / params["gravity"])
-            weight = jnp.asarray(params["ball.mass"] * params["gravity"])  # without lanes if neither varies
-            weight = jnp.broadcast_to(weight, (count, *weight.shape))
-            return {"t": time, "y": height - params["gravity"] * time**2 / 2, "weight": weight}
+    def recorder(method, choices, settings, count):
+        whole = machine(method, choices, settings)
 
-        return of
+        def finish(params, state):
+            part = jnp.linspace(0, 1, count).reshape((count,) + (1,) * state[0].ndim)
+            time = part * jnp.sqrt(2 * params["height"] / params["gravity"])
+            weight = jnp.asarray(params["ball.mass"] * params["gravity"])
+            curves = {"t": time, "y": params["height"] - params["gravity"] * time**2 / 2, "weight": weight}
+            shape = (count, *state[0].shape)
+            curves = {name: jnp.broadcast_to(value, shape) for name, value in curves.items()}
+            return {"outcomes": whole.finish(params, state), "curves": curves}
+
+        return whole._replace(finish=finish)
 
     return Model(
         name="toy",
@@ -88,6 +91,6 @@ def toy_model(seen: Callable[[dict], None] = lambda shapes: None) -> Model:
         outcomes=OUTCOMES,
         curve_outcomes=CURVES,
         machine=machine,
-        curves=curves,
+        recorder=recorder,
         choices={"normal": ("hertz", "linear"), "friction": ("coulomb", "none")},
     )

@@ -40,10 +40,12 @@ class Machine(NamedTuple):
     init: Callable[[Any], Any]  # params -> state
     step: Callable[[Any, Any], Any]  # params, state -> state; a lane that is done stays as it is
     done: Callable[[Any], jax.Array]  # state -> bool per lane
-    finish: Callable[[Any, Any], dict[str, jax.Array]]  # params, state -> outcomes by name
+    finish: Callable[
+        [Any, Any], Any
+    ]  # params, state -> results by name: () where nothing varied enters, or (..., lanes)
 
 
-def simulate(machine: Machine, params: Any) -> dict[str, jax.Array]:
+def simulate(machine: Machine, params: Any) -> Any:
     """Run every lane of `params` to its end and return the outcomes. Forward-mode differentiable, jit it yourself."""
     state = jax.lax.while_loop(
         lambda state: ~jnp.all(machine.done(state)),
@@ -53,7 +55,7 @@ def simulate(machine: Machine, params: Any) -> dict[str, jax.Array]:
     return machine.finish(params, state)
 
 
-def simulate_steps(machine: Machine, params: Any, count: int) -> dict[str, jax.Array]:
+def simulate_steps(machine: Machine, params: Any, count: int) -> Any:
     """Run `count` machine steps and return the outcomes. The loop has a fixed length, so reverse mode works too."""
     state, _ = jax.lax.scan(lambda state, _: (machine.step(params, state), None), machine.init(params), length=count)
     return machine.finish(params, state)

@@ -25,9 +25,8 @@ from jaxcontact.contact.impulse import (
     critical_friction,
     has_slip,
 )
-from jaxcontact.integrate import hybrid
+from jaxcontact.integrate import hybrid, record
 from jaxcontact.integrate.machine import FINISHED, MOVING_UP, RUNNING, Machine
-from jaxcontact.integrate.record import record
 from jaxcontact.integrate.settings import Settings
 from jaxcontact.models.strike import (
     Strike,
@@ -190,25 +189,29 @@ def machine(
     return Machine(init, step, hybrid.done, finish)
 
 
-def curves(
+def recorder(
     assemble: Callable[[Any], Strike],
     choices: Mapping[str, str],
     settings: Settings,
     count: int,
     ends: str = "compression_end",
-) -> Callable[[Any], dict[str, jax.Array]]:
-    """Time histories at `count` evenly spaced times from touch-down to the end: params -> {name: (count, *lanes)}."""
+) -> Machine:
+    """Like `machine`, with time histories (count, *lanes) at evenly spaced times: finish gives "outcomes", "curves"."""
 
-    def run(params):
-        strike = assemble(params)
-        dynamics = system(strike, choices, ends)
-        state = _start(strike, choices, settings, params, ends)
-        t, mode, y, status = record(dynamics, settings, params, state, count)
-        _, signals = dynamics.flow(params, t, mode, y)
-        observed = _observe(strike, t, y, signals)
-        return {name: jnp.where(status == FINISHED, value, jnp.nan) for name, value in observed.items()}
+    def init(params):
+        return record.start(_start(assemble(params), choices, settings, params, ends), count)
 
-    return run
+    def step(params, recording):
+        return record.advance(system(assemble(params), choices, ends), settings, params, recording)
+
+    def finish(params, recording):
+        strike, run = assemble(params), recording.run
+        _, signals = system(strike, choices, ends).flow(params, recording.t, recording.mode, recording.y)
+        seen = _observe(strike, recording.t, recording.y, signals)
+        curves = {name: jnp.where(run.status == FINISHED, value, jnp.nan) for name, value in seen.items()}
+        return {"outcomes": _outcomes(strike, choices, run), "curves": curves}
+
+    return Machine(init, step, record.done, finish)
 
 
 def _start(strike: Strike, choices, settings: Settings, params, ends: str) -> hybrid.HybridState:

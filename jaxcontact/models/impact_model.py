@@ -144,17 +144,18 @@ def impact_model(
         whole = compliant.machine(checked, choices, settings) if method == "compliant" else impulsive.machine(checked)
         return whole._replace(finish=lambda params, state: named(outcomes, whole.finish(params, state)))
 
-    def curves(method: str, choices: Mapping[str, str], settings: Settings, count: int):
+    def recorder(method: str, choices: Mapping[str, str], settings: Settings, count: int) -> Machine:
         if method == "compliant":
-            trace = compliant.curves(checked, choices, settings, count)
+            whole = compliant.recorder(checked, choices, settings, count)
         else:
-            trace = impulsive.curves(checked, count)
+            whole = impulsive.recorder(checked, count)
 
-        def run(params: Params) -> dict[str, jax.Array]:
-            seen = trace(params)
-            return named(curve_outcomes, seen | own_curves(seen))
+        def finish(params: Params, state) -> dict[str, dict[str, jax.Array]]:
+            found = whole.finish(params, state)
+            curves = found["curves"] | own_curves(found["curves"])
+            return {"outcomes": named(outcomes, found["outcomes"]), "curves": named(curve_outcomes, curves)}
 
-        return run
+        return whole._replace(finish=finish)
 
     return Model(
         name=name,
@@ -164,6 +165,6 @@ def impact_model(
         outcomes=outcomes,
         curve_outcomes=curve_outcomes,
         machine=machine,
-        curves=curves,
+        recorder=recorder,
         choices=MappingProxyType({"normal": tuple(compliant.NORMAL_LAWS), "friction": compliant.FRICTION_LAWS}),
     )

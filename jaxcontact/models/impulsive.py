@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 from jaxcontact.bodies import linkage
@@ -45,20 +44,22 @@ def machine(assemble: Callable[[Any], Strike]) -> Machine:
     )
 
 
-def curves(assemble: Callable[[Any], Strike], count: int) -> Callable[[Any], dict[str, jax.Array]]:
-    """Evolution along the normal impulse, at `count` evenly spaced values of P_n (the integrative method, 3.2)."""
+def recorder(assemble: Callable[[Any], Strike], count: int) -> Machine:
+    """Like `machine`, with the evolution along the normal impulse at `count` evenly spaced values of P_n (3.2)."""
+    whole = machine(assemble)
 
-    def run(params):
-        strike = assemble(params)
-        status = _status(strike, params)
+    def finish(params, status):
+        outcomes = whole.finish(params, status)
         fractions = jnp.linspace(0.0, 1.0, count).reshape(-1, *(1,) * status.ndim)
-        seen, _, _ = _along(strike, fractions)
-        return {
-            name: jnp.where(status == FINISHED, jnp.broadcast_to(value, (count, *status.shape)), jnp.nan)
+        seen, _, _ = _along(assemble(params), fractions)
+        finished = outcomes["status"] == FINISHED
+        curves = {
+            name: jnp.where(finished, jnp.broadcast_to(value, (count, *status.shape)), jnp.nan)
             for name, value in seen.items()
         }
+        return {"outcomes": outcomes, "curves": curves}
 
-    return run
+    return whole._replace(finish=finish)
 
 
 def _status(strike: Strike, params):

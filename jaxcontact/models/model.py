@@ -47,9 +47,9 @@ class Quantity:
 class Model:
     """A system that can be simulated: its numbers, its results, its choices of law, and its machines.
 
-    `machine(method, choices, settings)` gives the pausable simulation of the scalar outcomes. `curves(method,
-    choices, settings, count)` gives a function params -> {name: array (count, *lanes)} of time histories at `count`
-    evenly spaced fractions of the run, 0 and 1 included.
+    `machine(method, choices, settings)` gives the pausable simulation of the scalar outcomes. `recorder(method,
+    choices, settings, count)` gives one that ends with {"outcomes": the same, "curves": {name: array (count, *lanes)}},
+    time histories at `count` evenly spaced fractions of the run, 0 and 1 included.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Model:
     outcomes: tuple[Quantity, ...]
     curve_outcomes: tuple[Quantity, ...]
     machine: Callable[[str, Mapping[str, str], Settings], Machine]
-    curves: Callable[[str, Mapping[str, str], Settings, int], Callable[[Params], dict[str, jax.Array]]]
+    recorder: Callable[[str, Mapping[str, str], Settings, int], Machine]
     methods: tuple[str, ...] = ("compliant", "impulsive")
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))  # first is the default
 

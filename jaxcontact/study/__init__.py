@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jaxcontact.study.definition import Study, study
-    from jaxcontact.study.store import load
+    from jaxcontact.study.folder import load
     from jaxcontact.study.sweep import run
 
 __all__ = ["Study", "load", "run", "study"]
 
-_HOMES = {"Study": "definition", "study": "definition", "load": "store", "run": "sweep"}
+_HOMES = {"Study": "definition", "study": "definition", "load": "folder", "run": "sweep"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,14 +6,16 @@ import time
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+from jaxcontact.study.status import duration
 
 PATIENCE = 2.0  # s before anything is shown
 LOG_PACE = 15.0  # s between lines where there is no terminal
 
 
 class ProgressDisplay:
-    """A progress callback `(done, total)` to use in a `with` block. Each run that it follows restarts the count."""
+    """A progress callback `(done, total, failed)` to use in a `with` block. A count that falls is another run's."""
 
     def __init__(self, label: str, *, stream: TextIO | None = None) -> None:
         self._label = label
@@ -22,7 +24,7 @@ class ProgressDisplay:
         self._lock = threading.Lock()
         self._bar: Progress | None = None
         self._began = self._told = time.monotonic()
-        self._done, self._total = 0, 0
+        self._begin_done = self._done = self._total = self._failed = 0
         # A timer, because the first chunk (which compiles) may itself take longer than anyone's patience.
         self._timer = threading.Timer(PATIENCE, self._open_bar)
         self._timer.daemon = True
@@ -41,14 +43,14 @@ class ProgressDisplay:
             if self._bar is not None:
                 self._bar.stop()
 
-    def __call__(self, done: int, total: int) -> None:
-        """Tell how many configurations are done."""
+    def __call__(self, done: int, total: int, failed: int = 0) -> None:
+        """Tell how many configurations are done, and how many of them did not finish."""
         with self._lock:
-            if done == 0:
-                self._began = time.monotonic()
-            self._done, self._total = done, total
+            if self._total == 0 or done < self._done:  # a run begins; one that goes on begins where it stopped
+                self._began, self._begin_done = time.monotonic(), done
+            self._done, self._total, self._failed = done, total, failed
             if self._bar is not None:
-                self._bar.update(self._bar.task_ids[0], completed=done, total=total, rate=self._rate())
+                self._bar.update(self._bar.task_ids[0], completed=done, total=total, words=self._words())
             elif not self._terminal and done < total:
                 self._log_line()
 
@@ -60,23 +62,27 @@ class ProgressDisplay:
                 TextColumn("{task.description}"),
                 BarColumn(),
                 TaskProgressColumn(),
-                TextColumn("{task.completed:.0f} of {task.total:.0f}{task.fields[rate]}"),
-                TimeRemainingColumn(),
+                TextColumn("{task.fields[words]}"),
             )
             self._bar = Progress(*columns, console=Console(file=self._stream), transient=False)
-            self._bar.add_task(self._label, completed=self._done, total=self._total, rate=self._rate())
+            self._bar.add_task(self._label, completed=self._done, total=self._total, words=self._words())
             self._bar.start()
 
-    def _rate(self) -> str:
-        elapsed = time.monotonic() - self._began
-        return f", {self._done / elapsed:,.0f} a second" if self._done and elapsed > 0 else ", compiling"
+    def _words(self) -> str:
+        """Done, rate, failures and time left."""
+        elapsed, new = time.monotonic() - self._began, self._done - self._begin_done
+        failed = f", {self._failed:,} failed" if self._failed else ""
+        text = f"{self._done:,} of {self._total:,}"
+        if new <= 0 or elapsed <= 0:
+            return f"{text}{failed}, compiling"
+        left = duration(elapsed * (self._total - self._done) / new)
+        return f"{text}, {new / elapsed:,.0f} a second{failed}, about {left} left"
 
     def _log_line(self) -> None:
         now = time.monotonic()
         first = self._told <= self._began
-        if self._done == 0 or now - (self._began if first else self._told) < (PATIENCE if first else LOG_PACE):
+        new = self._done > self._begin_done
+        if not new or now - (self._began if first else self._told) < (PATIENCE if first else LOG_PACE):
             return
-        left = (now - self._began) * (self._total - self._done) / self._done
-        line = f"{self._label}: {self._done} of {self._total}{self._rate()}, about {left:.0f} s left"
-        print(line, file=self._stream, flush=True)
+        print(f"{self._label}: {self._words()}", file=self._stream, flush=True)
         self._told = now

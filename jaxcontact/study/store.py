@@ -1,114 +1,245 @@
-"""Results on disk: DIR/results.zarr beside DIR/study.json, which says whose they are. Nothing else is overwritten."""
+"""A store that survives: results stream to DIR/results.zarr chunk by chunk, and a killed run goes on where it stopped.
 
+A chunk counts once the journal claims it, and is trusted once its bytes have been checked. Everything else in the store
+(metadata, values along axes) follows from the study and is written anew each time, so nothing else can go wrong.
+Readers are protected too: each file ends with a checksum of its own, so damage is an error and never a number.
+"""
+
+import hashlib
 import json
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from jaxcontact.errors import InputError
+import numcodecs
+import numpy as np
+import zarr
+
+from jaxcontact.integrate.machine import FINISHED
+from jaxcontact.study.chunks import Chunk, Cut
+from jaxcontact.study.definition import Study
+from jaxcontact.study.folder import (
+    CARD,
+    JOURNAL,
+    RESULTS,
+    Lock,
+    check_free,
+    load,
+    place,
+    read_card,
+    sweep_up,
+    write_card,
+)
+from jaxcontact.study.journal import Journal
+from jaxcontact.study.labelled import Layout, Variable, axis_values, layout
 from jaxcontact.study.version import package_version
 
 if TYPE_CHECKING:
     import xarray as xr
-    from matplotlib.figure import Figure
 
-RESULTS = "results.zarr"
-CARD = "study.json"
-_WRITING, _OLD = ".writing-", ".old-"  # what a killed run may leave behind; swept up by the next save
+MERGE = "merge"
+_SLICE = 2**20  # values of an axis written at a time
 
 
-def check_free(folder: str | Path, fingerprint: str) -> None:
-    """Refuse, before anything is computed, a folder that cannot take the results of the study with this fingerprint.
+def identity_of(study: Study, dtype: str) -> dict[str, str]:
+    """Return what must be the same for results to belong together."""
+    return {"fingerprint": study.fingerprint(), "number type": dtype, "jaxcontact_version": package_version()}
 
-    A new or empty folder can, and so can one with an earlier result of the same study, which a save will replace.
+
+class Store:
+    """The results of one study in one folder, in a `with` block that keeps other writers out.
+
+    `damaged` counts chunks that the journal claimed but whose bytes were not what it said; they are missing now.
     """
-    folder = Path(folder)
-    _check_writable(folder)
-    if not folder.exists():
-        return
-    inside = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith((_WRITING, _OLD)))
-    if not inside:
-        return
-    if CARD not in inside:
-        raise InputError(f"{folder} already holds other files ({_some(inside)})\nallowed: a new or empty directory")
-    card = _read_card(folder)
-    if card.get("fingerprint") != fingerprint:
-        raise InputError(
-            f"{folder} already holds another study's results ({card.get('title', 'no title')})\n"
-            "allowed: a new or empty directory, or the one where this same study was saved before"
+
+    def __init__(self, folder: str | Path, study: Study, *, chunk: int, fresh: bool = False) -> None:
+        self.folder, self._study = Path(folder), study
+        self._layout: Layout = layout(study)
+        self._identity = identity_of(study, self._layout.attrs["dtype"])
+        self._usual, self._fresh = chunk, fresh
+        self.damaged = self.lost_merges = 0
+        check_free(self.folder, self._identity, fresh=fresh)
+
+    def __enter__(self) -> "Store":
+        """Take the folder, check what is there, and lay out what is not."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = Lock(self.folder)
+        self._lock.__enter__()
+        try:
+            check_free(self.folder, self._identity, fresh=self._fresh)  # again: somebody may have been quicker
+            sweep_up(self.folder)
+            if self._fresh:
+                self._throw_away()
+            self.cut = self._find_cut()
+            self._open()
+            self.journal = Journal(self.folder / JOURNAL)
+            self._check()
+        except BaseException:
+            self._lock.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Let others write."""
+        self._lock.__exit__()
+
+    @property
+    def configurations_done(self) -> int:
+        """How many configurations the store holds."""
+        return sum(entry.size for entry in self.journal.entries.values())
+
+    @property
+    def failed(self) -> int:
+        """How many of them did not finish."""
+        return self.configurations_done - sum(e.statuses.get(str(FINISHED), 0) for e in self.journal.entries.values())
+
+    def missing(self) -> list[Chunk]:
+        """Return the chunks that are not there yet, in order."""
+        return [self.cut.chunk(number) for number in range(self.cut.count) if number not in self.journal.entries]
+
+    def write(self, chunk: Chunk, values: Mapping[str, np.ndarray], *, merged: int = 0) -> None:
+        """Write a chunk and claim it."""
+        for variable in self._in_chunks:
+            # A chunk that no merge has touched has no note of one.
+            block = values.get(variable.name, 0) if variable.name == MERGE else values[variable.name]
+            self._group[variable.name][chunk.where or ...] = block
+        codes, counts = np.unique(values["status"], return_counts=True)
+        statuses = {str(code): int(count) for code, count in zip(codes, counts, strict=True)}
+        self.journal.add(chunk.number, self._checksum(chunk), chunk.size, statuses, merged)
+
+    def read(self, chunk: Chunk) -> dict[str, np.ndarray]:
+        """Read a chunk of every variable that is filled chunk by chunk."""
+        return {v.name: np.asarray(self._group[v.name][chunk.where or ...]) for v in self._in_chunks}
+
+    def begin_merge(self, note: Mapping[str, Any]) -> int:
+        """Make room for results from elsewhere, and return the number under which they will be known."""
+        self.merges.append(dict(note))
+        self._write_card()
+        self._open()
+        return len(self.merges)
+
+    def dataset(self) -> "xr.Dataset":
+        """Open the results; values are read when they are used."""
+        return load(self.folder)
+
+    # ---------------------------------------------------------------- what is there
+
+    def _throw_away(self) -> None:
+        for name in (RESULTS, JOURNAL, CARD):
+            path = self.folder / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+    def _find_cut(self) -> Cut:
+        """Cut the space as the store was cut when it began; a new one as asked."""
+        sizes = self._study.space.sizes
+        card = read_card(self.folder) if (self.folder / CARD).exists() else {}
+        self.merges: list[dict[str, Any]] = card.get("merges", [])
+        if "chunk_shape" in card:
+            self.cut = Cut(sizes, tuple(card["chunk_shape"]))
+        else:
+            self.cut = Cut.into(sizes, self._usual)
+            (self.folder / JOURNAL).unlink(missing_ok=True)  # chunks of another cut would be wrong in this one
+            self._write_card()
+        return self.cut
+
+    def _write_card(self) -> None:
+        write_card(
+            self.folder,
+            self._identity,
+            self._layout.attrs["title"],
+            dims=list(self._study.space.dims),
+            sizes=list(self._study.space.sizes),
+            chunk_shape=list(self.cut.shape),
+            merges=self.merges,
+            tables=self._study.to_tables(),
         )
 
+    def _check(self) -> None:
+        """Keep only the entries whose bytes are what they should be."""
+        for number, entry in list(self.journal.entries.items()):
+            if not 0 <= number < self.cut.count or entry.checksum != self._checksum(self.cut.chunk(number)):
+                self.damaged += 1
+                self.lost_merges += entry.merged > 0
+                self.journal.forget(number)
 
-def save(
-    folder: str | Path,
-    *,
-    fingerprint: str,
-    title: str = "",
-    dataset: "xr.Dataset | None" = None,
-    figures: "Mapping[str, Figure] | None" = None,
-) -> Path:
-    """Write the results. Each appears whole or not at all: it is written beside its place and then moved there."""
-    folder = Path(folder)
-    check_free(folder, fingerprint)
-    folder.mkdir(parents=True, exist_ok=True)
-    for leftover in (e for e in folder.iterdir() if e.name.startswith((_WRITING, _OLD))):
-        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+    def _checksum(self, chunk: Chunk) -> str:
+        """Checksum of the files that a chunk has: Zarr writes none where all is blank."""
+        total = hashlib.blake2b(digest_size=16)
+        for variable in self._in_chunks:
+            path = self.folder / RESULTS / variable.name / self._file_name(variable, chunk)
+            if path.exists():
+                content = path.read_bytes()
+                total.update(f"{variable.name} {len(content)};".encode())
+                total.update(content)
+        return total.hexdigest()
 
-    # The card goes first: killed after it, the folder is this study's without results, so it may be run again.
-    card = {"fingerprint": fingerprint, "title": title, "jaxcontact_version": package_version()}
-    _place(folder, CARD, lambda path: path.write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8"))
-    if dataset is not None:
+    def _file_name(self, variable: Variable, chunk: Chunk) -> str:
+        blocks = [part.start // extent for part, extent in zip(chunk.where, self.cut.shape, strict=True)]
+        blocks += [0] * (len(variable.dims) - len(blocks))  # a curve's points lie in one file
+        return ".".join(str(block) for block in blocks) or "0"
+
+    # ---------------------------------------------------------------- what follows from the study
+
+    def _open(self) -> None:
+        """Lay out the store, with a note of merges if there are any, and open it for writing."""
+        whole = self._layout
+        self._variables, self._attrs = list(whole.variables), dict(whole.attrs)
+        if self.merges:
+            self._variables.append(_merge_note(self._study))
+            self._attrs["merges"] = json.dumps(self.merges)
+        self._in_chunks = [variable for variable in self._variables if variable.in_chunks]
+        self._lay_out()
+        self._group: Any = zarr.open_group(self.folder / RESULTS, mode="r+", zarr_format=2, use_consolidated=False)
+
+    def _lay_out(self) -> None:
+        """Write metadata and axes beside, then move them into place, file by file; chunks stay where they are."""
+        if not (self.folder / RESULTS).exists():
+            place(self.folder, RESULTS, self._draft)
+            return
+        draft = self.folder / f".writing-{RESULTS}"
+        self._draft(draft)
+        for file in sorted(path for path in draft.rglob("*") if path.is_file()):
+            there = self.folder / RESULTS / file.relative_to(draft)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file, there)
+        shutil.rmtree(draft)
+
+    def _draft(self, path: Path) -> None:
         # Zarr format 2 has consolidated metadata in its specification: readers open it quickly, without a warning.
-        _place(folder, RESULTS, lambda path: dataset.to_zarr(path, mode="w", zarr_format=2, consolidated=True))
-    for stem, figure in (figures or {}).items():
-        _place(folder, f"{stem}.png", lambda path, figure=figure: figure.savefig(path, dpi=150, format="png"))
-    return folder
+        group = zarr.create_group(path, zarr_format=2, attributes=self._attrs, overwrite=True)
+        beside = " ".join(v.name for v in self._variables if v.coordinate and v.name not in v.dims)
+        for variable in sorted(self._variables, key=lambda v: v.name):
+            attrs = {name: _plain(value) for name, value in variable.attrs.items()}
+            if beside and not variable.coordinate:
+                attrs["coordinates"] = beside
+            array = group.create_array(
+                variable.name,
+                shape=variable.sizes,
+                chunks=self._chunks(variable),
+                dtype=variable.dtype,
+                compressors=numcodecs.Zstd(level=1, checksum=True),
+                # A whole number has no room for "missing": a status of 0 says "running", which is true of it.
+                fill_value=np.nan if np.issubdtype(variable.dtype, np.floating) else None,
+                attributes={"_ARRAY_DIMENSIONS": list(variable.dims), **attrs},
+            )
+            if not variable.in_chunks:
+                for start in range(0, variable.sizes[0], _SLICE):
+                    stop = min(start + _SLICE, variable.sizes[0])
+                    array[start:stop] = axis_values(self._study, variable, start, stop)
+        zarr.consolidate_metadata(path, zarr_format=2)
+
+    def _chunks(self, variable: Variable) -> tuple[int, ...]:
+        if not variable.in_chunks:
+            return tuple(min(size, _SLICE) for size in variable.sizes)
+        return self.cut.shape + variable.sizes[len(self.cut.shape) :]
 
 
-def load(folder: str | Path) -> "xr.Dataset":
-    """Open the results saved in `folder`; values are read when they are used."""
-    import xarray as xr
-
-    path = Path(folder) / RESULTS
-    if not path.is_dir():
-        raise InputError(f"there are no results in {folder}: {path} does not exist")
-    return xr.open_zarr(path, chunks=None)
+def _merge_note(study: Study) -> Variable:
+    attrs = {"units": "1", "long_name": "0: this study's own result; n: from the n-th merge, see attribute merges"}
+    return Variable(MERGE, study.space.dims, study.space.sizes, np.dtype(np.int8), attrs)
 
 
-def _place(folder: Path, name: str, write) -> None:
-    fresh, old, place = folder / f"{_WRITING}{name}", folder / f"{_OLD}{name}", folder / name
-    write(fresh)
-    if place.is_dir():  # a directory cannot be replaced in one move
-        place.rename(old)
-    os.replace(fresh, place)
-    if old.exists():
-        shutil.rmtree(old)
-
-
-def _read_card(folder: Path) -> dict:
-    try:
-        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
-    except (ValueError, OSError):
-        card = None
-    if not isinstance(card, dict):
-        raise InputError(
-            f"{folder / CARD} is damaged, so whose results these are is unknown\nallowed: a new or empty directory"
-        )
-    return card
-
-
-def _check_writable(folder: Path) -> None:
-    """Fail now rather than after the computation."""
-    there = folder.absolute()
-    while not there.exists():
-        there = there.parent
-    if not there.is_dir():
-        raise InputError(f"{folder} cannot be a directory: {there} is a file")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"{folder} cannot be written: no permission in {there}")
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value

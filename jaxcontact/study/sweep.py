@@ -1,116 +1,90 @@
-"""Run a study: cut its space into chunks, simulate each chunk's configurations together, and label the results."""
+"""Run a study: cut its space into chunks, run them wherever there is room, and label what they find."""
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable
+from pathlib import Path
 
-import jax
 import numpy as np
 import xarray as xr
 
 from jaxcontact.errors import InputError
-from jaxcontact.integrate.machine import BAD_VALUE, CANNOT_TOUCH, FINISHED, MOVING_UP, STATUS, simulate
-from jaxcontact.integrate.settings import Settings
+from jaxcontact.integrate.machine import BAD_VALUE, CANNOT_TOUCH, FINISHED, MOVING_UP, STATUS
+from jaxcontact.study.chunks import USUAL, USUAL_WITH_CURVES, Cut
 from jaxcontact.study.definition import Study
-from jaxcontact.study.labelled import to_dataset
-from jaxcontact.study.units import to_si
+from jaxcontact.study.execute import Executor, LocalExecutor, compute
+from jaxcontact.study.labelled import InMemory, chunk_values
+from jaxcontact.study.store import Store
 
-Progress = Callable[[int, int], None]  # configurations done, configurations in all
-
-CURVE_CHUNK = 256  # a time history is hundreds of times as large as an outcome
+Progress = Callable[..., None]  # configurations done, configurations in all, failed so far
 
 
-def run(study: Study, *, progress: Progress | None = None, chunk: int = 1024) -> xr.Dataset:
-    """Simulate every configuration of `study`, at most `chunk` of them at a time, and return the labelled results.
+def run(
+    study: Study,
+    *,
+    out: str | Path | None = None,
+    fresh: bool = False,
+    chunk: int | None = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> xr.Dataset:
+    """Simulate every configuration of `study` and return the labelled results.
 
-    A configuration that fails has a status and harms no other. Results do not depend on `chunk`. Numbers are float64
-    if the caller enabled it in JAX and float32 otherwise; attribute `dtype` says which. `progress(done, total)` is
-    called at the start and after every chunk.
+    With `out`, results stream to that folder chunk by chunk, memory is bounded by the chunk, and what an earlier run of
+    the same study left there is gone on with (`fresh`: thrown away first); the dataset returned reads from disk.
+    Without it they stay in memory. `chunk` is the largest number of configurations computed and written together, and
+    `executor` where they run: by default on all devices of this process.
+
+    A configuration that fails has a status and harms no other. Numbers are float64 if the caller enabled it in JAX and
+    float32 otherwise; attribute `dtype` says which. `progress(done, total, failed)` is called as the run goes on.
     """
-    if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:
+    if chunk is not None and (isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1):
         raise InputError(f"chunk = {chunk!r}: a whole number of at least 1 is needed")
-    total, laws = study.space.total, tuple(sorted(study.choices.items()))
-    passes = 2 if study.output.curves else 1
-    tell = progress or (lambda done, total: None)
-    tell(0, passes * total)
-
-    outcomes: dict[str, np.ndarray] = {}
-    simulate_lanes = _outcome_function(study.model.machine, study.method, laws)
-    for start, stop, params in _chunks(study, chunk):
-        _collect(outcomes, simulate_lanes(params, study.settings), start, stop, total, lane_axis=0)
-        tell(stop, passes * total)
-
-    curves: dict[str, np.ndarray] = {}
-    if study.output.curves:
-        trace_lanes = _curve_function(study.model.curves, study.method, laws, study.output.points)
-        for start, stop, params in _chunks(study, min(chunk, CURVE_CHUNK)):
-            _collect(curves, trace_lanes(params, study.settings), start, stop, total, lane_axis=1)
-            tell(total + stop, passes * total)
-    return to_dataset(study, outcomes, curves)
+    executor = executor or LocalExecutor()
+    most = chunk or (USUAL_WITH_CURVES if study.output.curves else USUAL)
+    if out is None:
+        cut = Cut.into(study.space.sizes, most)
+        kept = InMemory(study, cut)
+        _fill(study, kept, executor, progress)
+        return kept.dataset()
+    store = Store(out, study, chunk=most, fresh=fresh)
+    if study.space.dims == ():
+        _try_one(study, executor)  # before anything is written: if it is impossible, nothing is
+    with store:
+        _fill(study, store, executor, progress)
+        return store.dataset()
 
 
-def describe_failures(dataset: xr.Dataset) -> str:
-    """Say what went wrong and how often, a line per status; empty if every configuration finished."""
-    codes, counts = np.unique(dataset["status"].values, return_counts=True)
-    failed = [(STATUS[code], count) for code, count in zip(codes, counts, strict=True) if code != FINISHED]
-    if not failed:
-        return ""
-    lines = [f"{sum(count for _, count in failed)} of {counts.sum()} configurations did not finish:"]
-    lines += [f"  {count} {name}: {sentence}" for (name, sentence), count in failed]
-    return "\n".join(lines)
+def _fill(study: Study, kept: InMemory | Store, executor: Executor, progress: Progress | None) -> None:
+    """Compute the chunks that are missing and keep them, telling how far it is."""
+    done, failed, total = kept.configurations_done, kept.failed, study.space.total
+    returned = latest = 0
+
+    def tell(runs: int) -> None:
+        nonlocal latest
+        latest = max(latest, runs)
+        if progress is not None:  # runs of chunks that are not complete yet count too
+            progress(min(done + latest - returned, total), total, failed)
+
+    tell(0)
+    for chunk, numbers, found in compute(study, kept.missing(), executor, tell):
+        status = found["outcomes"]["status"]
+        if study.space.dims == ():
+            _raise_if_impossible(study, int(status[0]))
+        kept.write(chunk, chunk_values(study, chunk, numbers, found))
+        returned += int(numbers.allowed.sum())
+        done += chunk.size
+        failed += int(np.sum(status != FINISHED))
+        tell(returned)
 
 
-def raise_if_single_failure(dataset: xr.Dataset) -> None:
+def _try_one(study: Study, executor: Executor) -> None:
+    """Run a study of one configuration for its status alone."""
+    _fill(study, InMemory(study, Cut.into((), 1)), executor, None)
+
+
+def _raise_if_impossible(study: Study, status: int) -> None:
     """For a study of one configuration, an impossible start is bad input; in a sweep it is one lane's status."""
-    status = dataset["status"]
-    if status.ndim == 0 and int(status) in (CANNOT_TOUCH, MOVING_UP, BAD_VALUE):
-        name, sentence = STATUS[int(status)]
-        raise InputError(f"{dataset.attrs['model']}: {sentence} ({name})\nset here: {dataset.attrs['set']}")
-
-
-# The functions below are kept between runs, so that studies which differ only in numbers compile once. Every parameter
-# and tolerance is an argument of the compiled function, never a constant inside it.
-
-
-@lru_cache(maxsize=64)
-def _outcome_function(machine_of: Callable, method: str, laws: tuple) -> Callable:
-    @jax.jit
-    def outcomes(params, settings: Settings):
-        return simulate(machine_of(method, dict(laws), settings), params)
-
-    return outcomes
-
-
-@lru_cache(maxsize=64)
-def _curve_function(curves_of: Callable, method: str, laws: tuple, points: int) -> Callable:
-    @jax.jit
-    def lanes_last(params, settings: Settings):
-        return curves_of(method, dict(laws), settings, points)(params)
-
-    return lanes_last
-
-
-def _chunks(study: Study, chunk: int) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:
-    """Each chunk's first and last + 1 configuration, and its parameters in SI units.
-
-    Parameters that vary have shape (lanes,), the others () so that they are not copied per lane. All chunks have the
-    same number of lanes, and small studies a power of two, so that few shapes are compiled; the last chunk is filled up
-    with its own last row, which costs nothing since lanes step together.
-    """
-    si = {p.name: to_si(p.unit) for p in study.model.parameters}
-    constants = {name: np.asarray(value * si[name]) for name, value in study.constants().items()}
-    total = study.space.total
-    lanes = min(chunk, 1 << (total - 1).bit_length())
-    for start in range(0, total, lanes):
-        stop = min(start + lanes, total)
-        rows = study.space.rows(start, stop)
-        varied = {name: np.pad(v * si[name], (0, lanes - len(v)), mode="edge") for name, v in rows.items()}
-        yield start, stop, constants | varied
-
-
-def _collect(kept: dict, arrays: dict, start: int, stop: int, total: int, *, lane_axis: int) -> None:
-    """Copy a chunk's results into arrays over the whole space, lanes first. What nothing varied enters has no lanes."""
-    for name, array in arrays.items():
-        values = np.asarray(array)
-        lanes_first = np.moveaxis(values, lane_axis, 0) if values.ndim > lane_axis else values[np.newaxis]
-        kept.setdefault(name, np.empty((total, *lanes_first.shape[1:]), lanes_first.dtype))
-        kept[name][start:stop] = lanes_first[: stop - start]
+    if status in (CANNOT_TOUCH, MOVING_UP, BAD_VALUE):
+        name, sentence = STATUS[status]
+        values = {**study.fixed, **study.free_constants()}
+        text = "; ".join(f"{each} = {value:.12g} {study.units_of(each)}" for each, value in values.items())
+        raise InputError(f"{study.model.name}: {sentence} ({name})\nset here: {text or 'nothing: defaults only'}")

@@ -10,7 +10,7 @@ from toy_model import double_precision, toy_model
 
 from jaxcontact.errors import InputError
 from jaxcontact.study import load, run, study
-from jaxcontact.study.store import CARD, RESULTS, check_free, save
+from jaxcontact.study.folder import CARD, RESULTS, check_free, save
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_the_same_study_may_replace_its_result_and_another_may_not(tmp_path, res
     save(tmp_path / "out", fingerprint="mine", title="my study", dataset=result)
     before = files(tmp_path)
     with pytest.raises(InputError, match=r"another study's results \(my study\)"):
-        check_free(tmp_path / "out", "other")
+        check_free(tmp_path / "out", {"fingerprint": "other"})
     with pytest.raises(InputError, match="another study's"):
         save(tmp_path / "out", fingerprint="other", dataset=result)
     assert files(tmp_path) == before
@@ -67,8 +67,8 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path, result):
 
 
 def test_an_empty_folder_is_free(tmp_path):
-    check_free(tmp_path, "f")
-    check_free(tmp_path / "new" / "folder", "f")
+    check_free(tmp_path, {"fingerprint": "f"})
+    check_free(tmp_path / "new" / "folder", {"fingerprint": "f"})
     assert files(tmp_path) == {} and os.listdir(tmp_path) == []
 
 
@@ -76,14 +76,14 @@ def test_an_empty_folder_is_free(tmp_path):
 def test_a_damaged_card_is_nobodys(tmp_path, card):
     (tmp_path / CARD).write_text(card)
     with pytest.raises(InputError, match="damaged"):
-        check_free(tmp_path, "f")
+        check_free(tmp_path, {"fingerprint": "f"})
 
 
 def test_a_file_in_the_way_is_named(tmp_path):
     (tmp_path / "file").write_text("x")
     for place in (tmp_path / "file", tmp_path / "file" / "deeper"):
         with pytest.raises(InputError, match="is a file"):
-            check_free(place, "f")
+            check_free(place, {"fingerprint": "f"})
 
 
 def test_a_failed_write_leaves_the_old_result(tmp_path, result, monkeypatch):

@@ -1,0 +1,172 @@
+"""What has to be run for a study, apart from where: a job, and the executor that does it on this machine's devices."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxcontact.errors import InputError
+from jaxcontact.integrate.machine import EXCLUDED, Machine
+from jaxcontact.integrate.settings import Settings
+from jaxcontact.models.model import Model
+from jaxcontact.study.chunks import Chunk
+from jaxcontact.study.definition import Configurations, Study
+from jaxcontact.study.lanes import LaneDriver, Numbers, Tally
+
+Found = dict[str, dict[str, np.ndarray]]  # "outcomes": name -> (n,); "curves": name -> (points, n)
+Watch = Callable[[int], None]  # is told how many runs have come back
+
+
+class Job(NamedTuple):
+    """All that a worker needs to know besides the numbers of each configuration; SI units."""
+
+    model: Model
+    method: str
+    laws: tuple[tuple[str, str], ...]
+    settings: Settings
+    points: int  # of each curve; 0: no curves
+    constants: Mapping[str, float]
+    names: tuple[str, ...]  # the parameters that each configuration brings
+    total: int
+
+
+class Executor(Protocol):
+    """Somewhere to run jobs."""
+
+    def stream(
+        self, job: Job, batches: Iterable[tuple[Hashable, Numbers]], watch: Watch
+    ) -> Iterator[tuple[Hashable, Found]]:
+        """Yield (key, what was found) of each batch as it becomes complete, in any order."""
+        ...
+
+
+class LocalExecutor:
+    """Runs jobs on this process's devices, all of them unless some are named."""
+
+    def __init__(self, devices: int | None = None, lanes: int | None = None) -> None:
+        here = jax.local_devices()
+        for what, value in (("devices", devices), ("lanes", lanes)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise InputError(f"{what} = {value!r}: a whole number of at least 1 is needed")
+        if devices is not None and devices > len(here):
+            raise InputError(f"devices = {devices}: there are {len(here)} here ({here[0].platform})")
+        self._devices, self._lanes = here[:devices], lanes
+        self.tally = Tally()
+
+    def stream(
+        self, job: Job, batches: Iterable[tuple[Hashable, Numbers]], watch: Watch = lambda runs: None
+    ) -> Iterator[tuple[Hashable, Found]]:
+        """Yield (key, what was found) of each batch as it becomes complete, in any order."""
+        driver = LaneDriver(
+            _builder(job),
+            job.settings,
+            job.constants,
+            job.names,
+            total=job.total,
+            devices=self._devices,
+            lanes=self._lanes,
+            watch=watch,
+        )
+        self.tally = driver.tally
+        return driver.stream(batches)
+
+
+def job_of(study: Study) -> Job:
+    """What has to be run for a study. Where nothing varies, the model's first parameter is brought all the same."""
+    constants = study.constant_params()
+    names = tuple(p.name for p in study.model.parameters if p.name not in constants) or (next(iter(constants)),)
+    return Job(
+        model=study.model,
+        method=study.method,
+        laws=tuple(sorted(study.choices.items())),
+        settings=study.settings,
+        points=study.output.points if study.output.curves else 0,
+        constants={name: value for name, value in constants.items() if name not in names},
+        names=names,
+        total=study.space.total,
+    )
+
+
+def result_types(job: Job) -> dict[str, dict[str, np.dtype]]:
+    """Find which outcomes and curves a job will give, and their number types, without running or compiling anything."""
+    machine = _builder(job)(job.settings)
+    number = jax.ShapeDtypeStruct((1,), jnp.result_type(float))
+
+    def results(varied):
+        params = {**job.constants, **varied}
+        return machine.finish(params, machine.init(params))
+
+    found = jax.eval_shape(results, {name: number for name in job.names})
+    return jax.tree.map(lambda a: np.dtype(a.dtype), found)
+
+
+def compute(
+    study: Study, chunks: Iterable[Chunk], executor: Executor, watch: Watch = lambda runs: None
+) -> Iterator[tuple[Chunk, Configurations, Found]]:
+    """Run the chunks' configurations. Those that a condition excludes are not run; their status says so."""
+    job = job_of(study)
+    under_way: dict[int, tuple[Chunk, Configurations]] = {}
+    nothing_to_run: list[int] = []
+
+    def batches():
+        for chunk in chunks:
+            numbers = study.configurations(chunk.start, chunk.stop)
+            under_way[chunk.number] = chunk, numbers
+            if not numbers.allowed.any():
+                nothing_to_run.append(chunk.number)
+                continue
+            params = numbers.params or _bring(study, job.names, chunk.size)
+            yield chunk.number, {name: values[numbers.allowed] for name, values in params.items()}
+
+    def completed(number, found):
+        chunk, numbers = under_way.pop(number)
+        return chunk, numbers, _with_excluded(job, numbers.allowed, found)
+
+    for number, found in executor.stream(job, batches(), watch):
+        while nothing_to_run:
+            yield completed(nothing_to_run.pop(), None)
+        yield completed(number, found)
+    while nothing_to_run:
+        yield completed(nothing_to_run.pop(), None)
+
+
+def _bring(study: Study, names: tuple[str, ...], size: int) -> dict[str, np.ndarray]:
+    constants = study.constant_params()
+    return {name: np.full(size, constants[name]) for name in names}
+
+
+def _with_excluded(job: Job, allowed: np.ndarray, found: Found | None) -> Found:
+    """Results over all configurations: NaN and 0 where nothing was run."""
+    if found is not None and allowed.all():
+        return found
+    types = result_types(job)
+
+    def whole(kind: str, name: str) -> np.ndarray:
+        leading = (job.points,) if kind == "curves" else ()
+        dtype = types[kind][name]
+        blank = np.nan if np.issubdtype(dtype, np.floating) else 0
+        values = np.full((*leading, len(allowed)), EXCLUDED if name == "status" else blank, dtype)
+        if found is not None:
+            values[..., allowed] = found[kind][name]
+        return values
+
+    return {kind: {name: whole(kind, name) for name in names} for kind, names in types.items()}
+
+
+# Kept between runs: the same function object means the same compiled program.
+@lru_cache(maxsize=64)
+def _machine_builder(model_machine: Callable, recorder: Callable, method: str, laws: tuple, points: int) -> Any:
+    def build(settings: Settings) -> Machine:
+        if points:
+            return recorder(method, dict(laws), settings, points)
+        plain = model_machine(method, dict(laws), settings)
+        return plain._replace(finish=lambda params, state: {"outcomes": plain.finish(params, state), "curves": {}})
+
+    return build
+
+
+def _builder(job: Job):
+    return _machine_builder(job.model.machine, job.model.recorder, job.method, job.laws, job.points)

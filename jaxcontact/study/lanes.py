@@ -1,0 +1,349 @@
+"""Many runs through a few lanes. Lanes step together; one that is done is written out and refilled with the next run.
+
+So the cost follows the mean number of steps, not the slowest run's, and a run that hangs holds up one lane. Batches of
+configurations stream through: lanes still at work when a batch's queue is empty go on beside the next batch, so there
+is no tail but the last one. Every device has lanes and a queue of its own and never waits for another inside the
+compiled program. The program pauses after a number of steps, so that the host can be interrupted and tell how far it
+is; nothing is compiled again for another batch, setting or number of steps.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from jaxcontact.errors import InputError
+from jaxcontact.integrate.machine import Machine
+from jaxcontact.integrate.settings import Settings
+
+# How many lanes a device has by default. A CPU's are few enough for the states to stay in its cache (measured on the
+# crutch: 16 to 128 lanes alike, 1024 three times slower a lane); an accelerator needs enough to be busy.
+CPU_LANES, ACCELERATOR_LANES = 128, 2**15
+_QUEUE = 32  # configurations in a device's queue, per lane
+_SHARE = 16  # one lane in so many is refilled at a time: lanes wait for their refill about half as long as that
+_PAUSE = 0.5  # s that the compiled program may run before the host has a look
+
+Builder = Callable[[Settings], Machine]
+Numbers = Mapping[str, np.ndarray]
+
+
+class Carry(NamedTuple):
+    """What stays on the devices between calls; every array begins with an axis over the devices.
+
+    `place` says where a lane's results go: 0 ... queue - 1 is the entry of the queue that it works on; queue + lane, if
+    that entry belonged to an earlier queue; queue + lanes, if it has no work. `results` have room for all but the last.
+    """
+
+    state: Any
+    varied: dict[str, Any]
+    place: Any
+    next: Any  # first entry of the queue that no lane has taken
+    steps: Any  # machine steps of the last call
+    results: Any
+
+
+def lane_program(build: Builder, carry: Carry, queue, count, constants, settings: Settings, budget, drain) -> Carry:
+    """One device's part: step and refill until the queue is empty (`drain`: and the lanes too), or the budget is."""
+    machine = build(settings)
+    lanes = carry.place.shape[-1]
+    idle = carry_idle(carry)
+    refills = max(1, lanes // _SHARE)
+
+    def params(varied):
+        return {**constants, **varied}
+
+    def refill(c: Carry) -> Carry:
+        # Lanes to serve: those that are done, and as long as there is something to do also those without work.
+        done, at_work = machine.done(c.state), c.place != idle
+        free = jnp.where(c.next < count, done | ~at_work, done & at_work)
+        (lane,) = jnp.nonzero(free, size=refills, fill_value=lanes)
+        state, varied, place = jax.tree.map(
+            lambda a: jnp.take(a, lane, axis=-1, mode="clip"), (c.state, c.varied, c.place)
+        )
+        place = jnp.where(lane < lanes, place, idle)
+        results = jax.tree.map(
+            lambda kept, found: kept.at[..., place].set(found, mode="drop"),
+            c.results,
+            machine.finish(params(varied), state),
+        )
+
+        # Past the end of the queue a lane gets a copy of its last entry, which nobody will read: no NaN, no branch.
+        entry = c.next + jnp.arange(refills, dtype=jnp.int32)
+        varied = {name: values[jnp.clip(entry, 0, jnp.maximum(count - 1, 0))] for name, values in queue.items()}
+        state, varied, place = jax.tree.map(
+            lambda old, new: old.at[..., lane].set(new, mode="drop"),
+            (c.state, c.varied, c.place),
+            (_lane_wide(machine.init(params(varied)), refills), varied, jnp.where(entry < count, entry, idle)),
+        )
+        taken = jnp.minimum(c.next + jnp.sum(lane < lanes, dtype=jnp.int32), count)
+        return Carry(state, varied, place, taken, c.steps, results)
+
+    def turn(c: Carry) -> Carry:
+        c = refill(c)
+        at_work = c.place != idle
+        # Step until enough lanes are free for a refill; without a queue until all are, or leave that to the next queue.
+        enough = jnp.where(c.next < count, refills, jnp.where(drain, lanes, 0))
+
+        def go_on(now):
+            state, steps = now
+            return (steps < budget) & (jnp.sum(machine.done(state) | ~at_work) < enough)
+
+        def step(now):
+            return machine.step(params(c.varied), now[0]), now[1] + 1
+
+        state, steps = jax.lax.while_loop(go_on, step, (c.state, c.steps))
+        return c._replace(state=state, steps=steps)
+
+    def unfinished(c: Carry):
+        return (c.steps < budget) & ((c.next < count) | (drain & jnp.any(c.place != idle)))
+
+    return jax.lax.while_loop(unfinished, turn, carry._replace(steps=jnp.zeros_like(carry.steps)))
+
+
+def _lane_wide(state: Any, lanes: int) -> Any:
+    """Give every lane its own copy of what nothing varied enters."""
+    return jax.tree.map(lambda a: jnp.broadcast_to(a, (lanes,)) if jnp.ndim(a) == 0 else a, state)
+
+
+def carry_idle(carry: Carry) -> int:
+    """The place of a lane without work: one past the end of the results."""
+    return jax.tree.leaves(carry.results)[0].shape[-1]
+
+
+@lru_cache(maxsize=64)
+def _compiled(build: Builder, devices: tuple[Any, ...]):
+    """Return the program over these devices; kept, so that studies which differ only in numbers compile once.
+
+    Every parameter and tolerance is an argument of it, never a constant inside.
+    """
+
+    def on_one_device(carry, queue, count, constants, settings, budget, drain):
+        carry, queue, count = jax.tree.map(lambda a: a[0], (carry, queue, count))
+        after = lane_program(build, carry, queue, count, constants, settings, budget, drain)
+        return jax.tree.map(lambda a: a[None], after)
+
+    split, shared = PartitionSpec("device"), PartitionSpec()
+    mapped = jax.shard_map(
+        on_one_device,
+        mesh=Mesh(np.array(devices), ("device",)),
+        in_specs=(split, split, split, shared, shared, shared, shared),
+        out_specs=split,
+        check_vma=False,
+    )
+    return jax.jit(mapped, donate_argnums=0)
+
+
+@dataclass
+class _Batch:
+    """A batch on its way: its numbers, until it is complete, and what has come back."""
+
+    varied: Numbers
+    missing: int
+    results: Any = None
+
+
+@dataclass
+class Tally:
+    """What a stream has cost: machine steps times lanes, runs that came back, and how often memory ran out."""
+
+    lane_steps: int = 0
+    runs: int = 0
+    shrunk: int = 0
+    seconds: float = field(default=0.0)
+
+
+class LaneDriver:
+    """Streams batches of configurations through lanes on one or more devices.
+
+    `build(settings)` gives the machine; the same function object means the same compiled program. `constants` are the
+    parameters shared by all configurations (SI numbers), `names` those that each configuration brings. At most `total`
+    configurations will come: small studies get few lanes.
+    """
+
+    def __init__(
+        self,
+        build: Builder,
+        settings: Settings,
+        constants: Mapping[str, float],
+        names: Iterable[str],
+        *,
+        total: int,
+        devices: Iterable[Any] | None = None,
+        lanes: int | None = None,
+        watch: Callable[[int], None] = lambda runs: None,
+    ) -> None:
+        available = tuple(devices) if devices is not None else tuple(jax.local_devices())
+        usual = lanes or (CPU_LANES if available[0].platform == "cpu" else ACCELERATOR_LANES)
+        self._devices = available[: max(1, min(len(available), -(-total // usual)))]
+        each = -(-total // len(self._devices))
+        # Few sizes, so that few are compiled: 1, 8 or the usual number of lanes; a queue that just fills them, or more.
+        self._lanes = next(size for size in (1, 8, usual) if size >= min(each, usual))
+        self._queue = self._lanes if each <= self._lanes else _QUEUE * self._lanes
+        self._build, self._settings, self._names = build, settings, tuple(names)
+        self._constants = {name: np.asarray(value) for name, value in constants.items()}
+        self._watch = watch
+        self._budget = 32
+        self.tally = Tally()
+        self._reset()
+
+    def stream(self, batches: Iterable[tuple[Hashable, Numbers]]) -> Iterator[tuple[Hashable, Any]]:
+        """Yield (key, results) of every batch as soon as it is complete; results end with an axis over the batch.
+
+        Batches may come back in another order. When a device's memory runs out, lanes and queue are halved and what was
+        under way starts again.
+        """
+        waiting, again = iter(batches), deque[tuple[Hashable, Numbers]]()
+        while True:
+            batch = again.popleft() if again else next(waiting, None)
+            try:
+                yield from self._feed(*batch) if batch else self._drain()
+            except _OUT_OF_MEMORY as error:
+                if not _is_out_of_memory(error):
+                    raise
+                again.extend((key, kept.varied) for key, kept in self._batches.items())
+                self._shrink(error)
+                continue
+            if batch is None:
+                return
+
+    # ---------------------------------------------------------------- on the host
+
+    def _reset(self) -> None:
+        """Lanes without work, on every device."""
+        self._batches: dict[Hashable, _Batch] = {}
+        self._owner: dict[tuple[int, int], tuple[Hashable, int]] = {}  # device, lane -> batch and position in it
+        mesh = Mesh(np.array(self._devices), ("device",))
+        self._split = NamedSharding(mesh, PartitionSpec("device"))
+        self._program = _compiled(self._build, self._devices)
+        machine, devices = self._build(self._settings), len(self._devices)
+        number = jax.ShapeDtypeStruct((self._lanes,), jnp.result_type(float))
+
+        def shapes(varied):
+            params = {**self._constants, **varied}
+            state = _lane_wide(machine.init(params), self._lanes)
+            return state, varied, machine.finish(params, state)
+
+        state, varied, results = jax.eval_shape(shapes, {name: number for name in self._names})
+        rooms = self._queue + self._lanes
+        whole = Carry(
+            state=jax.tree.map(lambda a: np.zeros((devices, *a.shape), a.dtype), state),
+            varied=jax.tree.map(lambda a: np.zeros((devices, *a.shape), a.dtype), varied),
+            place=np.full((devices, self._lanes), rooms, np.int32),
+            next=np.zeros(devices, np.int32),
+            steps=np.zeros(devices, np.int32),
+            results=jax.tree.map(lambda a: np.zeros((devices, *a.shape[:-1], rooms), a.dtype), results),
+        )
+        self._carry: Carry = jax.device_put(whole, self._split)
+
+    def _shrink(self, error: Exception) -> None:
+        if self._lanes == 1:
+            raise InputError(
+                f"the device has not enough memory even for one configuration at a time ({str(error).splitlines()[0]})"
+            ) from None
+        self.tally.shrunk += 1
+        self._lanes //= 2
+        self._queue //= 2
+        self._reset()
+
+    def _feed(self, key: Hashable, varied: Numbers) -> Iterator[tuple[Hashable, Any]]:
+        """Put a batch through the queues, a part at a time."""
+        size = len(next(iter(varied.values())))
+        self._batches[key] = _Batch(varied, size)
+        if size == 0:
+            raise ValueError("an empty batch has no results")
+        part = self._queue * len(self._devices)
+        for first in range(0, size, part):
+            yield from self._through(key, first, {name: v[first : first + part] for name, v in varied.items()})
+
+    def _drain(self) -> Iterator[tuple[Hashable, Any]]:
+        nothing = {name: np.zeros(0) for name in self._names}
+        yield from self._through(None, 0, nothing, drain=True)
+
+    def _through(self, key: Hashable, first: int, varied: Numbers, *, drain: bool = False):
+        """Run one queue until it is empty, and yield the batches that this completed."""
+        devices, lanes, queue = len(self._devices), self._lanes, self._queue
+        size = len(next(iter(varied.values())))
+        counts = np.array([len(range(d, size, devices)) for d in range(devices)], np.int32)
+        # Neighbours go to different devices: an expensive corner of the space is then everybody's.
+        entries = {name: self._dealt(values) for name, values in varied.items()}
+        # Lanes at work keep their run, and their results go to the room behind the queue.
+        place = np.asarray(self._carry.place)
+        at_work = place < queue + lanes
+        place = np.where(at_work, queue + np.arange(lanes, dtype=np.int32), place)
+        fresh = self._carry._replace(place=place, next=np.zeros(devices, np.int32))
+        self._carry = jax.device_put(fresh, self._split)
+        entries, on_devices = jax.device_put((entries, counts), self._split)
+
+        before = self.tally.runs
+        while True:
+            began = time.perf_counter()
+            arguments = (entries, on_devices, self._constants, self._settings, np.int32(self._budget), np.bool_(drain))
+            self._carry = self._program(self._carry, *arguments)
+            taken, steps, place = (np.asarray(a) for a in (self._carry.next, self._carry.steps, self._carry.place))
+            self._pace(int(steps.max()), time.perf_counter() - began)
+            self.tally.lane_steps += int(steps.sum()) * lanes
+            busy = int(np.sum(place < queue + lanes))
+            self.tally.runs = before + int(taken.sum()) + int(np.sum(at_work)) - busy
+            self._watch(self.tally.runs)
+            if np.all(taken >= counts) and not (drain and busy):
+                break
+        yield from self._collect(key, first, size, at_work, place)
+
+    def _dealt(self, values: np.ndarray) -> np.ndarray:
+        """The numbers of a queue, dealt to the devices in turn and filled up: (devices, queue)."""
+        devices = len(self._devices)
+        padded = np.zeros(self._queue * devices, np.asarray(values).dtype)
+        padded[: len(values)] = values
+        return np.ascontiguousarray(padded.reshape(self._queue, devices).T)
+
+    def _pace(self, steps: int, seconds: float) -> None:
+        """Choose how many steps the next call may take; a call that compiled tells nothing but is short of the mark."""
+        self.tally.seconds += seconds
+        if steps >= self._budget:
+            self._budget = int(np.clip(self._budget * min(4.0, _PAUSE / max(seconds, 1e-3)), 16, 2**20))
+
+    def _collect(self, key: Hashable, first: int, size: int, carried: np.ndarray, place: np.ndarray):
+        """Hand out what the results hold: of lanes carried over that have finished, and of this queue's entries."""
+        devices, lanes, queue = len(self._devices), self._lanes, self._queue
+        results = jax.tree.map(np.asarray, self._carry.results)
+
+        def taken(device: int, rooms: np.ndarray) -> Any:  # configurations first
+            return jax.tree.map(lambda a: np.moveaxis(a[device][..., rooms], -1, 0), results)
+
+        for device, lane in np.argwhere(carried & (place != queue + np.arange(lanes))).tolist():
+            owner, position = self._owner.pop((device, lane))
+            self._keep(owner, np.array([position]), taken(device, np.array([queue + lane])))
+        under_way = np.zeros((devices, queue), bool)
+        for device, lane in np.argwhere(place < queue).tolist():
+            entry = int(place[device, lane])
+            under_way[device, entry] = True
+            self._owner[device, lane] = (key, first + entry * devices + device)
+        for device in range(min(devices, size)):
+            entries = np.flatnonzero(~under_way[device, : len(range(device, size, devices))])
+            self._keep(key, first + entries * devices + device, taken(device, entries))
+        for complete in [k for k, batch in self._batches.items() if batch.missing == 0]:
+            whole = self._batches.pop(complete).results
+            yield complete, jax.tree.map(lambda a: np.moveaxis(a, 0, -1), whole)
+
+    def _keep(self, key: Hashable, positions: np.ndarray, found: Any) -> None:
+        """Put results, configurations first, into their batch."""
+        batch = self._batches[key]
+        size = len(next(iter(batch.varied.values())))
+        if batch.results is None:
+            batch.results = jax.tree.map(lambda a: np.empty((size, *a.shape[1:]), a.dtype), found)
+        jax.tree.map(lambda kept, a: kept.__setitem__(positions, a), batch.results, found)
+        batch.missing -= len(positions)
+
+
+_OUT_OF_MEMORY = (jax.errors.JaxRuntimeError, MemoryError)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error) or "out of memory" in str(error).lower()

@@ -1,0 +1,80 @@
+"""Put results of configurations that were run again back into the study that they are from."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from jaxcontact.errors import InputError
+from jaxcontact.integrate.machine import FINISHED
+from jaxcontact.study.chunks import USUAL, Chunk
+from jaxcontact.study.definition import Study
+from jaxcontact.study.failures import stored_study
+from jaxcontact.study.folder import load
+from jaxcontact.study.store import MERGE, Store
+
+
+def merge(folder: str | Path, rerun: str | Path) -> int:
+    """Replace configurations of `folder` by those of `rerun` that finished, and return how many.
+
+    `rerun` holds cases with an `index`, the number of each in the study of `folder`. Only configurations that had not
+    finished are replaced, and a note is kept of which and of the settings that they were run with.
+    """
+    study, again = stored_study(folder), load(rerun)
+    if "index" not in again.coords:
+        raise InputError(f"{rerun} has no index: the cases must be those that `jaxcontact failures {folder}` wrote")
+    for what in ("model", "method", "dtype"):
+        if again.attrs[what] != load(folder).attrs[what]:
+            raise InputError(f"{rerun} has {what} {again.attrs[what]}, but {folder} {load(folder).attrs[what]}")
+    place, finished = again["index"].values, again["status"].values == FINISHED
+    if np.any(place >= study.space.total):
+        raise InputError(f"{rerun}: index {place.max()} is beyond the {study.space.total} configurations of the study")
+    note = {"from": Path(rerun).name, "solver": json.loads(again.attrs["solver"]), "laws": json.loads(again.attrs["laws"])}
+    number = count = 0
+    with Store(folder, study, chunk=USUAL) as store:
+        chunks = [store.cut.chunk(number) for number in sorted(store.journal.entries)]
+        rows_of = {chunk: _rows_of(chunk, place, finished) for chunk in chunks}
+        touched = {chunk: rows for chunk, rows in rows_of.items() if len(rows)}
+        for chunk, rows in touched.items():  # all of them, before anything is changed
+            _check_same_numbers(study, chunk, again, rows, place[rows], rerun)
+        for chunk, rows in touched.items():
+            values = store.read(chunk)
+            rows = rows[values["status"].ravel()[place[rows] - chunk.start] != FINISHED]
+            if not len(rows):
+                continue
+            number = number or store.begin_merge(note)
+            merged = store.journal.entries[chunk.number].merged + 1
+            store.write(chunk, _replaced(chunk, values, again, rows, place[rows], number), merged=merged)
+            count += len(rows)
+    return count
+
+
+def _rows_of(chunk: Chunk, place: np.ndarray, finished: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(finished & (place >= chunk.start) & (place < chunk.stop))
+
+
+def _replaced(chunk: Chunk, values: dict, again: xr.Dataset, rows: np.ndarray, place: np.ndarray, number: int) -> dict:
+    """Return the chunk's values with those of `rows` in their places."""
+    values = {name: np.array(block) for name, block in values.items()}
+    values.setdefault(MERGE, np.zeros(chunk.shape, np.int8))
+    where = np.unravel_index(place - chunk.start, chunk.shape)
+    for name, block in values.items():
+        if name == MERGE:
+            block[where] = number
+        elif name in again.data_vars:
+            block[where] = again[name].values[rows]
+    return values
+
+
+def _check_same_numbers(study: Study, chunk: Chunk, again: xr.Dataset, rows, place, rerun: str | Path) -> None:
+    """Each case must have exactly the numbers of the configuration that it says it is."""
+    for name, values in study.space.rows(chunk.start, chunk.stop).items():
+        same = np.zeros(len(rows), bool)
+        if name in again.coords:
+            same = again[name].values[rows] == values[place - chunk.start]
+        if not same.all():
+            wrong = int(np.argmin(same))
+            raise InputError(
+                f"{rerun}: case {rows[wrong]} says it is configuration {place[wrong]} of the study, but its {name} differs"
+            )

@@ -1,0 +1,58 @@
+"""How a run in a folder stands, read from outside: from another terminal, or after it was killed."""
+
+import time
+from pathlib import Path
+
+from jaxcontact.errors import InputError
+from jaxcontact.integrate.machine import FINISHED, STATUS
+from jaxcontact.study.folder import JOURNAL, is_locked, read_card
+from jaxcontact.study.journal import Entry, Journal
+
+_RECENT = 20  # chunks from which the present rate is told
+
+
+def describe_status(folder: str | Path, *, now: float | None = None) -> str:
+    """Say in a few lines how far the run in `folder` is, how fast, and what failed so far."""
+    card = read_card(folder)
+    if "sizes" not in card:
+        raise InputError(f"{folder} holds a published study, which is saved when it is complete: {card.get('title')}")
+    entries = list(Journal(Path(folder) / JOURNAL).entries.values())
+    total = 1
+    for size in card["sizes"]:
+        total *= size
+    done = sum(entry.size for entry in entries)
+    axes = " x ".join(f"{dim} {size:,}" for dim, size in zip(card["dims"], card["sizes"], strict=True))
+    lines = [f"{card['title']}: {total:,} configurations{f' ({axes})' if axes else ''}, {card['number type']}"]
+    share = f"{done:,} of {total:,} done ({done / total:.1%})"
+    if done == total:
+        lines.append(f"complete: {share}")
+    elif is_locked(folder):
+        rate = _rate(entries, time.time() if now is None else now)
+        pace = f", {rate:,.0f} a second, about {duration((total - done) / rate)} left" if rate else ""
+        lines.append(f"running: {share}{pace}")
+    else:
+        lines.append(f"stopped: {share}; the command that started it goes on from there")
+    counts: dict[int, int] = {}
+    for entry in entries:
+        for code, count in entry.statuses.items():
+            counts[int(code)] = counts.get(int(code), 0) + count
+    failed = [f"{count:,} {STATUS[code][0]}" for code, count in sorted(counts.items()) if code != FINISHED]
+    lines.append(f"did not finish: {', '.join(failed)}" if failed else "all that was run so far finished")
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def _rate(entries: list[Entry], now: float) -> float:
+    """Configurations a second, from when the oldest of the last few chunks was written until now."""
+    recent = sorted(entries, key=lambda entry: entry.time)[-_RECENT:]
+    if len(recent) < 2:
+        return 0.0
+    return sum(entry.size for entry in recent[1:]) / max(now - recent[0].time, 1e-9)
