@@ -4,6 +4,7 @@ Each figure says in its title what is not in it: what was held, thinned, did not
 is drawn is read, so that results of any size can be looked at.
 """
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -93,6 +94,7 @@ class _Roles:
 def _draw_grid(part: xr.Dataset, outcomes: list[str], x: str | None, by: str | None) -> Figure:
     roles = _roles(part, x, by)
     shown, notes = _thinned(part, roles)
+    shown = _with_status(shown)
     found = _load(shown, outcomes)
     thirds = range(shown.sizes[roles.third]) if roles.third else ()
     title = _title(part, shown, notes)
@@ -226,6 +228,7 @@ def _draw_scatter(part: xr.Dataset, outcomes: list[str], dim: str, x: str | None
         shown = part.isel({dim: np.sort(chosen)})
         notes += [f"{MOST_POINTS} of {total} points, at random"]
 
+    shown = _with_status(shown).assign_coords({name: shown[name].compute() for name in drawn})
     found = _load(shown, outcomes)
     code = _colour_code(shown, by)
     colours = np.array([_point_colour(value) for value in code.values]) if code is not None else plots.COLOURS[0]
@@ -300,7 +303,7 @@ def _draw_curves(part: xr.Dataset, outcomes: list[str], x: str | None, by: str |
     if x is not None and x not in (*curves, CURVE):
         raise unknown("curve", x, [*curves, CURVE], "x")
     shown, notes = _few_configurations(part, by)
-    shown = shown.isel({CURVE: slice(None, None, -(-shown.sizes[CURVE] // LONGEST))})
+    shown = _with_status(shown.isel({CURVE: slice(None, None, -(-shown.sizes[CURVE] // LONGEST))}))
     across = x or next((name for name in ("t", "t_curve") if name in curves and _passes(shown[name])), CURVE)
     found = _load(shown, outcomes, candidates=[name for name in curves if name != across])
 
@@ -368,6 +371,11 @@ def _load(shown: xr.Dataset, outcomes: list[str], candidates: Sequence[str] | No
     return varying or dict(list(constant.items())[:MOST_OUTCOMES])
 
 
+def _with_status(shown: xr.Dataset) -> xr.Dataset:
+    """Read the status once, for every outcome needs it."""
+    return shown.assign(status=shown["status"].compute()) if "status" in shown else shown
+
+
 def _read(shown: xr.Dataset, name: str) -> xr.DataArray:
     values = shown[name].compute()
     running, finished = status_codes(shown)
@@ -431,8 +439,9 @@ def _panels(lines: Sequence[str], rows: int, columns: int = 0, *, share: Any = F
 def _label(variable: xr.DataArray) -> str:
     """Return the name that a study uses, the meaning and the unit, in lines that fit a panel."""
     meaning = str(variable.attrs.get("long_name", ""))
-    text = meaning if meaning.startswith(str(variable.name)) else f"{variable.name}: {meaning}"
-    return plots.axis_label(variable, textwrap.fill(text if meaning else str(variable.name), LABEL))
+    name = str(variable.name)
+    told = re.match(rf"{re.escape(name)}\b", meaning) is not None  # as in "fraction of the run"
+    return plots.axis_label(variable, textwrap.fill(meaning if told else f"{name}: {meaning}".rstrip(": "), LABEL))
 
 
 def _flag_text(name: str) -> str:
