@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -59,6 +60,9 @@ REGIME_STYLES = (
     ("sliding reversion", "#CC79A7", "xx"),
 )
 
+# Any other code, by value: the first is what has not happened yet or at all, so it stays in the background.
+FLAG_COLOURS = ("#BBBBBB", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+
 
 # ---------------------------------------------------------------- figures and labels
 
@@ -78,8 +82,13 @@ def axis_label(variable: xr.DataArray, symbol: str | None = None) -> str:
     """Return the paper's symbol for the quantity, with its unit."""
     name = str(variable.name)
     symbol = symbol or SYMBOLS.get(name) or str(variable.attrs.get("long_name", name))
-    unit = re.sub(r"\^([\d.]+)", r"$^{\1}$", variable.attrs.get("units", "1"))
-    return symbol if unit in ("", "1") else f"{symbol} ({unit})"
+    unit = variable.attrs.get("units", "1")
+    return symbol if unit in ("", "1") else f"{symbol} ({raised(unit)})"
+
+
+def raised(text: str) -> str:
+    """Return the text with the exponents of its units raised."""
+    return re.sub(r"\^([\d.]+)", r"$^{\1}$", text)
 
 
 def in_milliseconds(time: xr.DataArray) -> xr.DataArray:
@@ -194,20 +203,75 @@ def reference_lines(axes: Axes, values: Iterable[float], text: str) -> None:
 # ---------------------------------------------------------------- maps
 
 
+def even_in_log(values: np.ndarray) -> bool:
+    """Say whether an axis belongs on a log scale: its steps are about even in the logarithm, less so in the value."""
+    values = np.unique(values)
+    if len(values) < 3 or values[0] <= 0 or values[-1] < 3 * values[0]:
+        return False  # over less than that, the two scales look the same
+
+    def unevenness(steps: np.ndarray) -> float:
+        return float(steps.max() / steps.min())
+
+    in_log = unevenness(np.diff(np.log(values)))
+    return in_log < 1.5 and in_log < unevenness(np.diff(values))
+
+
+def cell_edges(values: np.ndarray, *, log: bool = False) -> np.ndarray:
+    """Return the edges of cells about sorted values: half-way between neighbours, on the scale of the axis."""
+    places = np.log(values) if log else np.asarray(values, dtype=float)
+    middles = (places[1:] + places[:-1]) / 2
+    first, last = (places[0] - middles[0], places[-1] - middles[-1]) if len(middles) else (-0.5, 0.5)
+    edges = np.concatenate([[places[0] + first], middles, [places[-1] + last]])
+    return np.exp(edges) if log else edges
+
+
+def heat_map(axes: Axes, values: xr.DataArray, *, x: str, y: str, **options: Any) -> QuadMesh:
+    """Colour the plane of two parameters, each axis sorted and on its own scale, and return the cells."""
+    values = values.sortby([x, y]).transpose(y, x)
+    logs = {name: even_in_log(values[name].values) for name in (x, y)}
+    edges = (cell_edges(values[name].values, log=logs[name]) for name in (x, y))
+    mesh = axes.pcolormesh(*edges, values.values, rasterized=True, **options)
+    axes.set_xscale("log" if logs[x] else "linear")
+    axes.set_yscale("log" if logs[y] else "linear")
+    axes.set_xlabel(axis_label(values[x]))
+    axes.set_ylabel(axis_label(values[y]))
+    return mesh
+
+
+def flag_styles(variable: xr.DataArray) -> tuple[tuple[str, str, str], ...]:
+    """Return name, colour and hatching of each value of a code that counts from 0, as it says itself (CF flags)."""
+    names = str(variable.attrs.get("flag_meanings", "")).split()
+    if variable.name == "regime" and len(names) == len(REGIME_STYLES):
+        return tuple((name.replace("_", " "), *style[1:]) for name, style in zip(names, REGIME_STYLES, strict=True))
+    return tuple(
+        (name.replace("_", " "), FLAG_COLOURS[i % len(FLAG_COLOURS)], "/" * (3 * (i // len(FLAG_COLOURS))))
+        for i, name in enumerate(names)
+    )
+
+
+def flag_map(axes: Axes, codes: xr.DataArray, *, x: str, y: str, styles: Sequence[tuple[str, str, str]]) -> QuadMesh:
+    """Colour and hatch the plane of two parameters by a code; what has none of the styles (NaN, -1) stays blank."""
+    codes = codes.sortby([x, y]).transpose(y, x)
+    known = codes.where((codes >= 0) & (codes < len(styles)))
+    palette = ListedColormap([colour for _, colour, _ in styles])
+    mesh = heat_map(axes, known, x=x, y=y, cmap=palette, vmin=-0.5, vmax=len(styles) - 0.5)
+    for code, (_, _, hatch) in enumerate(styles):
+        if hatch and np.any(codes == code) and min(codes.shape) > 1:
+            axes.contourf(codes[x], codes[y], codes == code, levels=[0.5, 1.5], colors="none", hatches=[hatch])
+    return mesh
+
+
+def flag_handles(codes: Iterable[float], styles: Sequence[tuple[str, str, str]]) -> list[Patch]:
+    """Legend entries for the values of a code that occur."""
+    found = (styles[int(code)] for code in sorted(set(codes)) if 0 <= code < len(styles))
+    return [Patch(facecolor=colour, edgecolor="black", hatch=hatch, label=name) for name, colour, hatch in found]
+
+
 def regime_map(axes: Axes, regime: xr.DataArray, *, x: str, y: str) -> None:
     """Colour and hatch the plane of two parameters by the regime of the impact (Crutch Table 2)."""
-    codes = regime.transpose(y, x).values
-    palette = ListedColormap([colour for _, colour, _ in REGIME_STYLES])
-    across, up = regime[x].values, regime[y].values
-    axes.pcolormesh(across, up, codes, cmap=palette, vmin=-0.5, vmax=len(REGIME_STYLES) - 0.5, shading="nearest")
-    for code, (_, _, hatch) in enumerate(REGIME_STYLES):
-        if hatch and np.any(codes == code):
-            axes.contourf(across, up, codes == code, levels=[0.5, 1.5], colors="none", hatches=[hatch])
-    axes.set_xlabel(axis_label(regime[x]))
-    axes.set_ylabel(axis_label(regime[y]))
+    flag_map(axes, regime, x=x, y=y, styles=REGIME_STYLES)
 
 
 def regime_handles(codes: Iterable[int]) -> list[Patch]:
     """Legend entries for the regimes that occur."""
-    found = (REGIME_STYLES[int(code)] for code in sorted(set(codes)))
-    return [Patch(facecolor=colour, edgecolor="black", hatch=hatch, label=name) for name, colour, hatch in found]
+    return flag_handles(codes, REGIME_STYLES)

@@ -13,7 +13,7 @@ from jaxcontact.models import compliant, get_model
 from jaxcontact.models.model import default_params
 
 ROOT = Path(__file__).parent.parent / "jaxcontact"
-LAYERS = ["errors", "safemath", "contact", "bodies", "integrate", "models", "study", "plots", "cli"]
+LAYERS = ["errors", "safemath", "contact", "bodies", "integrate", "models", "study", "plots", "overview", "cli"]
 
 
 def layer(path: Path) -> str:
@@ -43,7 +43,7 @@ def test_every_module_belongs_to_a_layer():
 
 
 def test_importing_changes_no_setting():
-    modules = "jaxcontact.models, jaxcontact.study.sweep, jaxcontact.plots"
+    modules = "jaxcontact.models, jaxcontact.study.sweep, jaxcontact.plots, jaxcontact.overview"
     code = f"import jax; before = jax.config.values.copy(); import {modules}; assert jax.config.values == before"
     subprocess.run([sys.executable, "-c", code], check=True)
 
