@@ -14,9 +14,9 @@ from jaxcontact.errors import InputError
 from jaxcontact.integrate.machine import CANNOT_TOUCH, FINISHED, MOVING_UP
 from jaxcontact.study import run, study
 from jaxcontact.study.execute import _builder, job_of
+from jaxcontact.study.failures import describe_failures
 from jaxcontact.study.lanes import _compiled
 from jaxcontact.study.progress import ProgressDisplay
-from jaxcontact.study.failures import describe_failures
 
 G = 9.81
 

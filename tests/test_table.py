@@ -16,7 +16,7 @@ from jaxcontact.errors import InputError
 from jaxcontact.integrate.machine import STATUS_NAMES
 from jaxcontact.study import load, run, study
 from jaxcontact.study import table as table_module
-from jaxcontact.study.store import save
+from jaxcontact.study.folder import save
 from jaxcontact.study.table import print_table, write_csv
 
 

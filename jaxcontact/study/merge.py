@@ -30,7 +30,11 @@ def merge(folder: str | Path, rerun: str | Path) -> int:
     place, finished = again["index"].values, again["status"].values == FINISHED
     if np.any(place >= study.space.total):
         raise InputError(f"{rerun}: index {place.max()} is beyond the {study.space.total} configurations of the study")
-    note = {"from": Path(rerun).name, "solver": json.loads(again.attrs["solver"]), "laws": json.loads(again.attrs["laws"])}
+    note = {
+        "from": Path(rerun).name,
+        "solver": json.loads(again.attrs["solver"]),
+        "laws": json.loads(again.attrs["laws"]),
+    }
     number = count = 0
     with Store(folder, study, chunk=USUAL) as store:
         chunks = [store.cut.chunk(number) for number in sorted(store.journal.entries)]
@@ -76,5 +80,5 @@ def _check_same_numbers(study: Study, chunk: Chunk, again: xr.Dataset, rows, pla
         if not same.all():
             wrong = int(np.argmin(same))
             raise InputError(
-                f"{rerun}: case {rows[wrong]} says it is configuration {place[wrong]} of the study, but its {name} differs"
+                f"{rerun}: case {rows[wrong]} says it is configuration {place[wrong]}, but its {name} is another"
             )
