@@ -53,7 +53,7 @@ def workplace(tmp_path, monkeypatch):
         return toy
 
     monkeypatch.setattr(jaxcontact.models, "get_model", get_model, raising=False)
-    monkeypatch.setattr(cli, "_prepare_jax", lambda: None)
+    monkeypatch.setattr("jaxcontact.cli.running.prepare_jax", lambda *choice: None)
     monkeypatch.chdir(tmp_path)
     with double_precision():
         yield tmp_path
@@ -227,7 +227,7 @@ def test_a_directory_with_other_files_is_refused_before_anything_runs(
     Path("study.toml").write_text(TOY)
     Path("out").mkdir()
     Path("out/thesis.tex").write_text("years of work")
-    monkeypatch.setattr("jaxcontact.study.sweep.run", lambda *a, **k: pytest.fail("it ran"))
+    monkeypatch.setattr("jaxcontact.study.sweep.compute", lambda *a, **k: pytest.fail("it ran"))
     monkeypatch.setattr(named, "load_named", lambda name: pytest.fail("it ran"))
     before = everything_under(workplace)
     assert_refused(cli.main(["run", target, "--out", "out"]), capsys, workplace, before, "thesis.tex")
@@ -253,7 +253,7 @@ def test_trouble_while_saving_is_one_line(problem, code, says, capsys, monkeypat
         raise problem
 
     Path("study.toml").write_text(TOY)
-    monkeypatch.setattr("jaxcontact.study.store.save", trouble)
+    monkeypatch.setattr("jaxcontact.study.store.Store.write", trouble)
     assert cli.main(["run", "study.toml"]) == code
     err = capsys.readouterr().err
     assert err.splitlines() == [err.strip()] and says in err
@@ -291,8 +291,8 @@ def test_the_command_chooses_double_precision_and_a_cache_and_the_library_nothin
         import jax
         import jaxcontact.study.sweep, jaxcontact.models
         assert not jax.config.jax_enable_x64 and jax.config.jax_compilation_cache_dir is None
-        from jaxcontact.cli import _prepare_jax
-        _prepare_jax()
+        from jaxcontact.cli.device import prepare_jax
+        prepare_jax()
         print(jax.config.jax_enable_x64, jax.config.jax_compilation_cache_dir)
         """,
         XDG_CACHE_HOME=str(tmp_path),
@@ -306,8 +306,8 @@ def test_a_cache_that_cannot_be_made_is_done_without(tmp_path):
     done = run_python(
         """
         import jax
-        from jaxcontact.cli import _prepare_jax
-        _prepare_jax()
+        from jaxcontact.cli.device import prepare_jax
+        prepare_jax()
         print(jax.config.jax_enable_x64, jax.config.jax_compilation_cache_dir)
         """,
         XDG_CACHE_HOME=str(tmp_path / "file"),
@@ -331,10 +331,7 @@ CRUTCH = '[study]\nmodel = "crutch"\nmethod = "impulsive"\n[set]\n'
 )
 def test_impossible_crutches_are_refused(fixed, hint, workplace, capsys, monkeypatch):
     monkeypatch.undo()
-    models = pytest.importorskip("jaxcontact.models")
-    if not hasattr(models, "get_model"):
-        pytest.skip("the crutch is not written yet")
-    monkeypatch.setattr(cli, "_prepare_jax", lambda: None)
+    monkeypatch.setattr("jaxcontact.cli.running.prepare_jax", lambda *choice: None)
     monkeypatch.chdir(workplace)
     Path("study.toml").write_text(CRUTCH + fixed + "\n")
     assert_refused(cli.main(["run", "study.toml"]), capsys, workplace, ["study.toml"], hint)

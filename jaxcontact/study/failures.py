@@ -4,6 +4,7 @@ Everything is read block by block, so results may be larger than memory.
 """
 
 import csv
+import io
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -87,9 +88,13 @@ def write_rerun(folder: str | Path, out: Path, only: Collection[str] = ()) -> in
     if out.exists() and any(out.iterdir()):
         raise InputError(f"{out} already holds files\nallowed: a new or empty directory")
     tables = stored_tables(folder)
+    cases = io.StringIO(newline="")
+    count = write_failed_cases(folder, cases, only)
+    if count == 0:
+        kind = f" of kind {', '.join(only)}" if only else ""
+        raise InputError(f"{folder} holds no failure{kind} to run again")
     out.mkdir(parents=True, exist_ok=True)
-    with (out / "cases.csv").open("w", encoding="utf-8", newline="") as stream:
-        count = write_failed_cases(folder, stream, only)
+    (out / "cases.csv").write_text(cases.getvalue(), encoding="utf-8", newline="")
     kept = {name: table for name, table in tables.items() if name not in ("vary", "sample", "cases")}
     head = {**kept.pop("study"), "title": f"failed configurations of {Path(folder).name}"}
     (out / "study.toml").write_text(

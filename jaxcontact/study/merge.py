@@ -38,11 +38,10 @@ def merge(folder: str | Path, rerun: str | Path) -> int:
     number = count = 0
     with Store(folder, study, chunk=USUAL) as store:
         chunks = [store.cut.chunk(number) for number in sorted(store.journal.entries)]
-        rows_of = {chunk: _rows_of(chunk, place, finished) for chunk in chunks}
-        touched = {chunk: rows for chunk, rows in rows_of.items() if len(rows)}
-        for chunk, rows in touched.items():  # all of them, before anything is changed
+        touched = [(chunk, rows) for chunk in chunks if len(rows := _rows_of(chunk, place, finished))]
+        for chunk, rows in touched:  # all of them, before anything is changed
             _check_same_numbers(study, chunk, again, rows, place[rows], rerun)
-        for chunk, rows in touched.items():
+        for chunk, rows in touched:
             values = store.read(chunk)
             rows = rows[values["status"].ravel()[place[rows] - chunk.start] != FINISHED]
             if not len(rows):

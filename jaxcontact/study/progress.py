@@ -25,6 +25,7 @@ class ProgressDisplay:
         self._bar: Progress | None = None
         self._began = self._told = time.monotonic()
         self._begin_done = self._done = self._total = self._failed = 0
+        self._compiling = True
         # A timer, because the first chunk (which compiles) may itself take longer than anyone's patience.
         self._timer = threading.Timer(PATIENCE, self._open_bar)
         self._timer.daemon = True
@@ -46,8 +47,12 @@ class ProgressDisplay:
     def __call__(self, done: int, total: int, failed: int = 0) -> None:
         """Tell how many configurations are done, and how many of them did not finish."""
         with self._lock:
-            if self._total == 0 or done < self._done:  # a run begins; one that goes on begins where it stopped
+            begins = self._total == 0 or done < self._done
+            if begins:  # one that goes on begins where it stopped
+                self._compiling = True
+            if begins or (self._compiling and done > self._done):  # what came with the first results is compilation
                 self._began, self._begin_done = time.monotonic(), done
+                self._compiling = begins
             self._done, self._total, self._failed = done, total, failed
             if self._bar is not None:
                 self._bar.update(self._bar.task_ids[0], completed=done, total=total, words=self._words())
@@ -74,7 +79,7 @@ class ProgressDisplay:
         failed = f", {self._failed:,} failed" if self._failed else ""
         text = f"{self._done:,} of {self._total:,}"
         if new <= 0 or elapsed <= 0:
-            return f"{text}{failed}, compiling"
+            return f"{text}{failed}, {'compiling' if self._compiling else 'running'}"
         left = duration(elapsed * (self._total - self._done) / new)
         return f"{text}, {new / elapsed:,.0f} a second{failed}, about {left} left"
 

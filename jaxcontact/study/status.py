@@ -1,6 +1,7 @@
 """How a run in a folder stands, read from outside: from another terminal, or after it was killed."""
 
 import time
+from math import prod
 from pathlib import Path
 
 from jaxcontact.errors import InputError
@@ -11,15 +12,17 @@ from jaxcontact.study.journal import Entry, Journal
 _RECENT = 20  # chunks from which the present rate is told
 
 
+def progress_of(folder: str | Path) -> tuple[int, int]:
+    """Return how many configurations the store in a folder holds, and how many there will be."""
+    sizes = _sizes(folder, read_card(folder))
+    return sum(entry.size for entry in Journal(Path(folder) / JOURNAL).entries.values()), prod(sizes)
+
+
 def describe_status(folder: str | Path, *, now: float | None = None) -> str:
     """Say in a few lines how far the run in `folder` is, how fast, and what failed so far."""
     card = read_card(folder)
-    if "sizes" not in card:
-        raise InputError(f"{folder} holds a published study, which is saved when it is complete: {card.get('title')}")
+    total = prod(_sizes(folder, card))
     entries = list(Journal(Path(folder) / JOURNAL).entries.values())
-    total = 1
-    for size in card["sizes"]:
-        total *= size
     done = sum(entry.size for entry in entries)
     axes = " x ".join(f"{dim} {size:,}" for dim, size in zip(card["dims"], card["sizes"], strict=True))
     lines = [f"{card['title']}: {total:,} configurations{f' ({axes})' if axes else ''}, {card['number type']}"]
@@ -39,6 +42,12 @@ def describe_status(folder: str | Path, *, now: float | None = None) -> str:
     failed = [f"{count:,} {STATUS[code][0]}" for code, count in sorted(counts.items()) if code != FINISHED]
     lines.append(f"did not finish: {', '.join(failed)}" if failed else "all that was run so far finished")
     return "\n".join(lines)
+
+
+def _sizes(folder: str | Path, card: dict) -> list[int]:
+    if "sizes" not in card:
+        raise InputError(f"{folder} holds a published study, which is saved when it is complete: {card.get('title')}")
+    return card["sizes"]
 
 
 def duration(seconds: float) -> str:

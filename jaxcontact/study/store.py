@@ -39,7 +39,7 @@ from jaxcontact.study.version import package_version
 if TYPE_CHECKING:
     import xarray as xr
 
-MERGE = "merge"
+MERGE = "merged"  # not "merge", which is what an xarray dataset can do
 _SLICE = 2**20  # values of an axis written at a time
 
 
