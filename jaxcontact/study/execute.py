@@ -5,7 +5,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxcontact.errors import InputError
@@ -14,7 +13,7 @@ from jaxcontact.integrate.settings import Settings
 from jaxcontact.models.model import Model
 from jaxcontact.study.chunks import Chunk
 from jaxcontact.study.definition import Configurations, Study
-from jaxcontact.study.lanes import LaneDriver, Numbers, Tally
+from jaxcontact.study.lanes import LaneDriver, Numbers, Tally, machine_shapes
 
 Found = dict[str, dict[str, np.ndarray]]  # "outcomes": name -> (n,); "curves": name -> (points, n)
 Watch = Callable[[int], None]  # is told how many runs have come back
@@ -92,15 +91,8 @@ def job_of(study: Study) -> Job:
 
 def result_types(job: Job) -> dict[str, dict[str, np.dtype]]:
     """Find which outcomes and curves a job will give, and their number types, without running or compiling anything."""
-    machine = _builder(job)(job.settings)
-    number = jax.ShapeDtypeStruct((1,), jnp.result_type(float))
-
-    def results(varied):
-        params = {**job.constants, **varied}
-        return machine.finish(params, machine.init(params))
-
-    found = jax.eval_shape(results, {name: number for name in job.names})
-    return jax.tree.map(lambda a: np.dtype(a.dtype), found)
+    shapes = machine_shapes(_builder(job), job.settings, tuple(job.constants), job.names)
+    return jax.tree.map(lambda a: np.dtype(a.dtype), shapes.results)
 
 
 def compute(

@@ -10,7 +10,7 @@ is; nothing is compiled again for another batch, setting or number of steps.
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -23,8 +23,8 @@ from jaxcontact.errors import InputError
 from jaxcontact.integrate.machine import Machine
 from jaxcontact.integrate.settings import Settings
 
-# How many lanes a device has by default. A CPU's are few enough for the states to stay in its cache (measured on the
-# crutch: 16 to 128 lanes alike, 1024 three times slower a lane); an accelerator needs enough to be busy.
+# How many lanes a device has at most by default. A CPU's are few enough for the states to stay in its cache (measured
+# on the crutch: 16 to 128 lanes alike, 1024 three times slower a lane); an accelerator needs enough to be busy.
 CPU_LANES, ACCELERATOR_LANES = 128, 2**15
 _QUEUE = 32  # configurations in a device's queue, per lane
 _SHARE = 16  # one lane in so many is refilled at a time: lanes wait for their refill about half as long as that
@@ -63,7 +63,10 @@ def lane_program(build: Builder, carry: Carry, queue, count, constants, settings
         # Lanes to serve: those that are done, and as long as there is something to do also those without work.
         done, at_work = machine.done(c.state), c.place != idle
         free = jnp.where(c.next < count, done | ~at_work, done & at_work)
-        (lane,) = jnp.nonzero(free, size=refills, fill_value=lanes)
+        # Begin at another lane each time: those at the end would otherwise wait while the first are served again.
+        turn_order = (jnp.arange(lanes) + c.next) % lanes
+        (first_free,) = jnp.nonzero(free[turn_order], size=refills, fill_value=lanes)
+        lane = jnp.where(first_free < lanes, turn_order[jnp.minimum(first_free, lanes - 1)], lanes)
         state, varied, place = jax.tree.map(
             lambda a: jnp.take(a, lane, axis=-1, mode="clip"), (c.state, c.varied, c.place)
         )
@@ -117,6 +120,33 @@ def carry_idle(carry: Carry) -> int:
     return jax.tree.leaves(carry.results)[0].shape[-1]
 
 
+class Shapes(NamedTuple):
+    """Shapes and number types of one lane's state and results, an axis over the lanes last."""
+
+    state: Any
+    results: Any
+
+
+def machine_shapes(build: Builder, settings: Settings, constants: tuple[str, ...], names: tuple[str, ...]) -> Shapes:
+    """Find what a machine keeps and gives, without running or compiling anything."""
+    return _machine_shapes(build, settings, constants, names, jnp.result_type(float))
+
+
+@lru_cache(maxsize=64)
+def _machine_shapes(build: Builder, settings: Settings, constants, names, number: np.dtype) -> Shapes:
+    def of_one_lane(constants, varied):
+        params = {**constants, **varied}
+        machine = build(settings)
+        state = _lane_wide(machine.init(params), 1)
+        return Shapes(state, machine.finish(params, state))
+
+    return jax.eval_shape(
+        of_one_lane,
+        {name: jax.ShapeDtypeStruct((), number) for name in constants},
+        {name: jax.ShapeDtypeStruct((1,), number) for name in names},
+    )
+
+
 @lru_cache(maxsize=64)
 def _compiled(build: Builder, devices: tuple[Any, ...]):
     """Return the program over these devices; kept, so that studies which differ only in numbers compile once.
@@ -140,6 +170,17 @@ def _compiled(build: Builder, devices: tuple[Any, ...]):
     return jax.jit(mapped, donate_argnums=0)
 
 
+def _fitting(runs: int, usual: int, on_cpu: bool) -> int:
+    """How many lanes suit so many runs: few different numbers, so that few programs are compiled.
+
+    A core should refill its lanes several times, for at the end they empty one by one; an accelerator has room.
+    """
+    if on_cpu:
+        choices = ((1, 1), (8, 8), (max(8, usual // 4), 8 * usual))  # lanes, and the most runs that they are for
+        return next((lanes for lanes, most in choices if runs <= most and lanes <= usual), usual)
+    return next((lanes for lanes in (1, 8, 64, 512, 4096) if runs <= lanes <= usual), usual)
+
+
 @dataclass
 class _Batch:
     """A batch on its way: its numbers, until it is complete, and what has come back."""
@@ -151,12 +192,15 @@ class _Batch:
 
 @dataclass
 class Tally:
-    """What a stream has cost: machine steps times lanes, runs that came back, and how often memory ran out."""
+    """What a stream has cost: machine steps times lanes, runs that came back, and how often memory ran out.
+
+    `began` is when the first results were asked for (`time.perf_counter`), with all preparations made.
+    """
 
     lane_steps: int = 0
     runs: int = 0
     shrunk: int = 0
-    seconds: float = field(default=0.0)
+    began: float = 0.0
 
 
 class LaneDriver:
@@ -180,11 +224,11 @@ class LaneDriver:
         watch: Callable[[int], None] = lambda runs: None,
     ) -> None:
         available = tuple(devices) if devices is not None else tuple(jax.local_devices())
-        usual = lanes or (CPU_LANES if available[0].platform == "cpu" else ACCELERATOR_LANES)
+        on_cpu = available[0].platform == "cpu"
+        usual = lanes or (CPU_LANES if on_cpu else ACCELERATOR_LANES)
         self._devices = available[: max(1, min(len(available), -(-total // usual)))]
         each = -(-total // len(self._devices))
-        # Few sizes, so that few are compiled: 1, 8 or the usual number of lanes; a queue that just fills them, or more.
-        self._lanes = next(size for size in (1, 8, usual) if size >= min(each, usual))
+        self._lanes = _fitting(each, usual, on_cpu)
         self._queue = self._lanes if each <= self._lanes else _QUEUE * self._lanes
         self._build, self._settings, self._names = build, settings, tuple(names)
         self._constants = {name: np.asarray(value) for name, value in constants.items()}
@@ -222,23 +266,16 @@ class LaneDriver:
         mesh = Mesh(np.array(self._devices), ("device",))
         self._split = NamedSharding(mesh, PartitionSpec("device"))
         self._program = _compiled(self._build, self._devices)
-        machine, devices = self._build(self._settings), len(self._devices)
-        number = jax.ShapeDtypeStruct((self._lanes,), jnp.result_type(float))
-
-        def shapes(varied):
-            params = {**self._constants, **varied}
-            state = _lane_wide(machine.init(params), self._lanes)
-            return state, varied, machine.finish(params, state)
-
-        state, varied, results = jax.eval_shape(shapes, {name: number for name in self._names})
+        devices, lanes = len(self._devices), self._lanes
+        shapes = machine_shapes(self._build, self._settings, tuple(self._constants), self._names)
         rooms = self._queue + self._lanes
         whole = Carry(
-            state=jax.tree.map(lambda a: np.zeros((devices, *a.shape), a.dtype), state),
-            varied=jax.tree.map(lambda a: np.zeros((devices, *a.shape), a.dtype), varied),
-            place=np.full((devices, self._lanes), rooms, np.int32),
+            state=jax.tree.map(lambda a: np.zeros((devices, *a.shape[:-1], lanes), a.dtype), shapes.state),
+            varied={name: np.zeros((devices, lanes), jnp.result_type(float)) for name in self._names},
+            place=np.full((devices, lanes), rooms, np.int32),
             next=np.zeros(devices, np.int32),
             steps=np.zeros(devices, np.int32),
-            results=jax.tree.map(lambda a: np.zeros((devices, *a.shape[:-1], rooms), a.dtype), results),
+            results=jax.tree.map(lambda a: np.zeros((devices, *a.shape[:-1], rooms), a.dtype), shapes.results),
         )
         self._carry: Carry = jax.device_put(whole, self._split)
 
@@ -284,6 +321,7 @@ class LaneDriver:
         before = self.tally.runs
         while True:
             began = time.perf_counter()
+            self.tally.began = self.tally.began or began
             arguments = (entries, on_devices, self._constants, self._settings, np.int32(self._budget), np.bool_(drain))
             self._carry = self._program(self._carry, *arguments)
             taken, steps, place = (np.asarray(a) for a in (self._carry.next, self._carry.steps, self._carry.place))
@@ -305,7 +343,6 @@ class LaneDriver:
 
     def _pace(self, steps: int, seconds: float) -> None:
         """Choose how many steps the next call may take; a call that compiled tells nothing but is short of the mark."""
-        self.tally.seconds += seconds
         if steps >= self._budget:
             self._budget = int(np.clip(self._budget * min(4.0, _PAUSE / max(seconds, 1e-3)), 16, 2**20))
 

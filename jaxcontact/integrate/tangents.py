@@ -1,0 +1,75 @@
+"""A machine that carries derivatives along: the same steps, and beside each state its derivatives by some parameters.
+
+Any driver of machines then gives sensitivities, in batches, without knowing it. The run itself is computed once for all
+directions; derivatives through events are those of the machine (see `locate`).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxcontact.integrate.machine import Machine
+
+
+def with_tangents(machine: Machine, names: Sequence[str]) -> Machine:
+    """Return a machine whose finish gives {"values": results, "slopes": {...}}.
+
+    `slopes` has the same structure as the results, each array with a leading axis over `names` (SI units); results
+    that are whole numbers, such as codes, have no slope and are left out (None).
+    """
+
+    def init(params):
+        return _push(machine.init, params, names)
+
+    def step(params, state):
+        return _push(lambda p, s: machine.step(p, s), params, names, state)
+
+    def finish(params, state):
+        lanes = machine.done(state[0]).shape
+
+        def lane_wide(p, s):  # what nothing varied enters may have no lanes
+            return jax.tree.map(lambda a: jnp.broadcast_to(a, lanes) if jnp.ndim(a) == 0 else a, machine.finish(p, s))
+
+        values, slopes = _push(lane_wide, params, names, state)
+        tree = jax.tree.structure(values)
+        found = iter(slopes)
+        return {
+            "values": values,
+            "slopes": tree.unflatten([next(found) if _is_real(leaf) else None for leaf in tree.flatten_up_to(values)]),
+        }
+
+    return Machine(init, step, lambda state: machine.done(state[0]), finish)
+
+
+def _push(function: Callable, params: Any, names: Sequence[str], state: tuple[Any, list] | None = None):
+    """Apply function(params) or function(params, state) and push derivatives through it: (value, its slopes)."""
+    primal, slopes = state if state is not None else (None, [])
+    tree = jax.tree.structure(primal)
+    leaves = tree.flatten_up_to(primal)
+    chosen = {name: jnp.asarray(params[name]) for name in names}
+    kind = []  # the structure of what comes out, found while tracing
+
+    def of_reals(chosen, reals):
+        """The same function of real numbers only; whole numbers go around the derivative."""
+        rest = iter(reals)
+        whole = tree.unflatten([next(rest) if _is_real(leaf) else leaf for leaf in leaves])
+        arguments = ({**params, **chosen},) if state is None else ({**params, **chosen}, whole)
+        value = function(*arguments)
+        kind[:] = [jax.tree.structure(value)]
+        flat = jax.tree.leaves(value)
+        return [leaf for leaf in flat if _is_real(leaf)], flat
+
+    def along(direction, by_state):
+        tangent = {name: jnp.full_like(chosen[name], direction[i]) for i, name in enumerate(names)}
+        reals = [leaf for leaf in leaves if _is_real(leaf)]
+        return jax.jvp(of_reals, (chosen, reals), (tangent, by_state), has_aux=True)
+
+    directions = jnp.eye(len(names), dtype=jnp.result_type(float))
+    _, slopes, flat = jax.vmap(along, out_axes=(None, 0, None))(directions, slopes)
+    return kind[0].unflatten(flat), slopes
+
+
+def _is_real(leaf: Any) -> bool:
+    return jnp.issubdtype(jnp.result_type(leaf), jnp.floating)

@@ -1,0 +1,131 @@
+"""How fast this machine sweeps: cost per configuration from small sweeps to large ones, memory, and what is lost.
+
+Machines are noisy: everything is measured in one run, sizes in turn, and the best of several rounds counts.
+"""
+
+import json
+import resource
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TextIO
+
+import jax
+import xarray as xr
+
+from jaxcontact.study.definition import Study, study
+from jaxcontact.study.execute import LocalExecutor
+from jaxcontact.study.progress import ProgressDisplay
+from jaxcontact.study.sweep import run
+
+_ROUND_CONFIGURATIONS = 200_000  # sizes below this are repeated until they have used so many, five times at most
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One sweep: seconds in all, seconds to get ready, then microseconds a configuration; memory of the process."""
+
+    configurations: int
+    devices: int
+    seconds: float
+    ready: float
+    each_us: float
+    loss: float  # steps of lanes without work, or waiting for more, over steps that were needed
+    resident_mb: float
+
+
+def crutch_sweep(count: int) -> Study:
+    """Return impacts as a sensitivity study draws them: posture, rate, friction, stiffness and damping at random."""
+    return study(
+        "crutch",
+        vary={
+            "q3": {"from": 3, "to": 21},
+            "dq5": {"from": -0.2, "to": 0.4},
+            "mu": {"from": 0.4, "to": 1.1},
+            "k_n": {"from": 1.3e7, "to": 1.3e8, "scale": "log"},
+            "chi": {"from": 2e6, "to": 5e7, "scale": "log"},
+        },
+        sample={"count": count, "seed": 1},
+    )
+
+
+def measure(count: int, devices: int | None = None) -> Measured:
+    """Run one sweep of that size into a store in a temporary directory."""
+    executor = LocalExecutor(devices)
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        results = run(crutch_sweep(count), out=Path(folder) / "out", executor=executor)
+        ended = time.perf_counter()
+        needed = _sum(results["n_steps"])
+    return Measured(
+        configurations=count,
+        devices=devices or len(jax.local_devices()),
+        seconds=ended - began,
+        ready=executor.tally.began - began,
+        each_us=1e6 * (ended - executor.tally.began) / count,
+        loss=executor.tally.lane_steps / needed - 1.0,
+        resident_mb=_resident_mb(),
+    )
+
+
+def bench_sweep(most: int, stream: TextIO, to_json: Path | None = None) -> list[Measured]:
+    """Measure sweeps of 1,000 ... `most` configurations on all devices, and one on a single device; print a table."""
+    sizes = [10**power for power in range(3, 10) if 10**power <= most]
+    sizes += [most] if most not in sizes else []
+    single = min(100_000, most)
+    jobs = [(size, None) for size in sizes] + ([(single, 1)] if len(jax.local_devices()) > 1 else [])
+    found: dict[tuple[int, int | None], Measured] = {}
+    repeats = {job: max(1, min(5, _ROUND_CONFIGURATIONS // job[0])) for job in jobs}
+    with ProgressDisplay("bench") as progress:
+        total, done = sum(job[0] * (repeats[job] + 1) for job in jobs if job[0] < 10**5) + 0, 0
+        total += sum(job[0] * repeats[job] for job in jobs if job[0] >= 10**5)
+        progress(0, total)
+        for round_number in range(6):
+            for job in jobs:
+                # The first round of a small size compiles, and what it costs is not counted.
+                warming = round_number == 0
+                if (warming and job[0] >= 10**5) or (not warming and round_number > repeats[job]):
+                    continue
+                one = measure(*job)
+                done += job[0]
+                progress(min(done, total), total)
+                if not warming and (job not in found or one.each_us < found[job].each_us):
+                    found[job] = one
+    rows = [found[job] for job in jobs]
+    stream.write(_table(rows, sizes[-1]))
+    if to_json is not None:
+        to_json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
+    return rows
+
+
+def _table(rows: list[Measured], largest: int) -> str:
+    reference = next(row for row in rows if row.configurations == largest and row.devices == rows[0].devices)
+    lines = [
+        "Crutch impacts, compliant, default tolerance, streamed to a store; best of several rounds.",
+        f"{'configurations':>14} {'devices':>8} {'get ready':>10} {'each':>9} {'rate':>11} {'cost':>6} {'loss':>7} "
+        f"{'memory':>9}",
+        f"{'':>14} {'':>8} {'(s)':>10} {'(us)':>9} {'(1/s)':>11} {'ratio':>6} {'':>7} {'(MB)':>9}",
+    ]
+    for row in rows:
+        rate, ratio = 1e6 / row.each_us, row.each_us / reference.each_us
+        lines.append(
+            f"{row.configurations:>14,} {row.devices:>8} {row.ready:>10.2f} {row.each_us:>9.1f} {rate:>11,.0f} "
+            f"{ratio:>6.2f} {row.loss:>7.1%} {row.resident_mb:>9.0f}"
+        )
+    lines += [
+        "cost ratio: against the largest sweep; loss: lane steps beyond those that the configurations need;",
+        "memory: the largest that this process has been.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _sum(values: xr.DataArray) -> int:
+    """Add up a large variable a slice at a time."""
+    return sum(int(values[i : i + 2**20].values.sum()) for i in range(0, values.size, 2**20))
+
+
+def _resident_mb() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
