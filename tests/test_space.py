@@ -365,26 +365,26 @@ def test_an_index_names_the_cases_and_is_no_parameter(tmp_path):
 # ---------------------------------------------------------------- free names
 
 
-def test_free_names_are_finite_numbers_in_whatever_unit(tmp_path):
+def test_free_names_are_finite_numbers_and_their_units_are_those_of_models(tmp_path):
     free = {"E": "[derive] k_n", "pad.nu": "[derive] k_n"}
     space, fixed, labels = parse_space(
         PARAMETERS,
-        vary={"E": {"from": -1, "to": 7e11, "count": 2, "unit": "furlong"}},
+        vary={"E": {"from": -1, "to": 7, "count": 2, "unit": "cm"}},
         fixed={"pad": {"nu": 0.3}, "height": 1},
         free=free,
     )
-    assert (space.values("E", 0, 2).tolist(), fixed, labels) == (
-        [-1, 7e11],
-        {"pad.nu": 0.3, "height": 1.0},
-        {"E": "furlong"},
-    )
-    (tmp_path / "cases.csv").write_text("E [GPa],pad.nu\n3,0.5\n")
+    # 7 cm enter the expression as 0.07 m: nothing else could be meant
+    assert (space.values("E", 0, 2).tolist(), labels) == ([-0.01, 0.07], {"E": "m"})
+    assert fixed == {"pad.nu": 0.3, "height": 1.0}
+    (tmp_path / "cases.csv").write_text("E [GPa],pad.nu [1]\n3,0.5\n")
     space, _, labels = parse_space(PARAMETERS, cases={"file": "cases.csv"}, folder=tmp_path, free=free)
-    assert (space.rows(0, 1), labels) == ({"E": [3.0], "pad.nu": [0.5]}, {"E": "GPa"})
+    assert (space.rows(0, 1), labels) == ({"E": [3e9], "pad.nu": [0.5]}, {"E": "Pa", "pad.nu": ""})
     _, _, labels = parse_space(
         PARAMETERS, cases={"values": {"E": {"values": [3], "unit": "Pa"}, "pad.nu": [1]}}, free=free
     )
     assert labels == {"E": "Pa"}
+    with pytest.raises(InputError, match=r"(?s)E: unit 'furlong' is not known.*allowed: 1, GPa"):
+        parse_space(PARAMETERS, fixed={"E": {"value": 1, "unit": "furlong"}}, free=free)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from jaxcontact.study.checks import (
     whole_number,
 )
 from jaxcontact.study.space import Cases
+from jaxcontact.study.units import base_unit
 
 INDEX = "index"  # the column that is not a parameter but what the person calls each case
 
@@ -42,9 +43,10 @@ def read_cases(known: Names, table: Mapping[str, Any], folder: Path) -> tuple[Ca
 
 
 def unit_labels(known: Names, specs: Mapping[str, Any]) -> dict[str, str]:
-    """Return the units written beside free names, which are kept as they are."""
+    """Return the units of free names that have one written beside them, as their numbers are kept."""
     free = {name: spec for name, spec in specs.items() if isinstance(known.get(name), FreeName)}
-    return {name: spec["unit"] for name, spec in free.items() if isinstance(spec, Mapping) and "unit" in spec}
+    written = {name: spec["unit"] for name, spec in free.items() if isinstance(spec, Mapping) and "unit" in spec}
+    return {name: base_unit(unit, name=name)[0] for name, unit in written.items()}
 
 
 def _from_lists(known: Names, table: Mapping[str, Any]) -> tuple[Cases, dict[str, str]]:

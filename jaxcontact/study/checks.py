@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxcontact.errors import InputError, unknown
-from jaxcontact.study.units import to_stated, unit_label
+from jaxcontact.study.units import base_unit, to_stated, unit_label
 
 if TYPE_CHECKING:
     from jaxcontact.models.model import Parameter
@@ -21,7 +21,8 @@ SPEC_KEYS = {"from", "to", "count", "scale", "unit", "values", "value", "with"}
 class FreeName:
     """A name that no model knows, used in an expression of the study: any finite number will do.
 
-    Its unit is a label, kept for the record. Nothing is converted, since only the expression knows what it needs.
+    A unit written beside it is converted to the one of its kind that models state (m, kg, Pa, ...) and kept for the
+    record: expressions see numbers in those units.
     """
 
     name: str
@@ -103,13 +104,13 @@ def listed_numbers(named: "Parameter | FreeName", spec: Any, factor: float) -> t
 
 
 def unit_factor(unit: Any, named: "Parameter | FreeName", where: str = "") -> float:
-    """Return the factor from `unit` as written to the stated unit; 1 for a free name, whose unit is a label."""
+    """Return the factor from `unit` as written to the stated unit; for a free name, to the one of its kind."""
     name = f"{where}: {named.name}" if where else named.name
     if not isinstance(named, FreeName):
         return to_stated(unit, named.unit, name=name)
     if not isinstance(unit, str):
         raise InputError(f"{name}: unit = {unit!r}: a text is needed")
-    return 1.0
+    return base_unit(unit, name=name)[1]
 
 
 def factor_of(spec: Mapping[str, Any], named: "Parameter | FreeName") -> float:

@@ -55,6 +55,20 @@ def to_stated(unit: str, stated: str, *, name: str) -> float:
     return factor
 
 
+def base_unit(unit: str, *, name: str) -> tuple[str, float]:
+    """Return the stated unit of the same kind, and the factor to it: 5 cm enter an expression as 0.05 m.
+
+    For a name that no model knows, whose unit nobody has stated; "1" is a pure number.
+    """
+    if unit in _OTHERS or unit in ("", "1"):
+        return ("" if unit == "1" else unit), 1.0
+    for stated, others in _OTHERS.items():
+        if unit in others:
+            return stated, others[unit]
+    known = sorted({"1", *_OTHERS, *(other for others in _OTHERS.values() for other in others)})
+    raise InputError(f"{name}: unit {unit!r} is not known\nallowed: {', '.join(known)}")
+
+
 def to_si(stated: str) -> float:
     """Return the factor from a stated unit to the unit inside the models. Only degrees differ from SI."""
     return {"deg": _DEGREE, "deg/s": _DEGREE}.get(stated, 1.0)
