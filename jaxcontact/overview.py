@@ -4,8 +4,6 @@ Each figure says in its title what is not in it: what was held, thinned, did not
 is drawn is read, so that results of any size can be looked at.
 """
 
-import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +13,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import ScalarFormatter
 
 from jaxcontact import plots
+from jaxcontact.captions import axis_text, flag_text, label, line_handles, new_panels, number_axes, numbers, value_at
 from jaxcontact.errors import InputError, unknown
 from jaxcontact.study.parts import (
     CURVE,
@@ -43,7 +41,6 @@ LONGEST = 400  # points along an axis: about as many as a panel has pixels
 MOST_POINTS = 20_000  # of a scatter
 MARKED = 30  # a line of at most so many points shows each of them
 LINE = "line"  # the dimension of the configurations whose curves are drawn
-LABEL = 28  # characters in a line of a label, to fit the side of a panel
 COLOUR_MAP = "viridis"  # even to the eye, also a colour-blind one, and in grey
 
 
@@ -98,7 +95,7 @@ def _draw_grid(part: xr.Dataset, outcomes: list[str], x: str | None, by: str | N
     found = _load(shown, outcomes)
     thirds = range(shown.sizes[roles.third]) if roles.third else ()
     title = _title(part, shown, notes)
-    figure, axes = _panels(title, len(found), len(thirds), share="row" if roles.lines else True)
+    figure, axes = new_panels(title, len(found), len(thirds), share="row" if roles.lines else True)
 
     handles: list[Any] = []
     for number, (name, values) in enumerate(found.items()):
@@ -112,15 +109,17 @@ def _draw_grid(part: xr.Dataset, outcomes: list[str], x: str | None, by: str | N
         else:
             _heat_maps(figure, panels, pieces, roles)
         for panel in panels:
-            panel.set_xlabel(_axis_text(shown, roles.x))
-            panel.set_ylabel(_label(values) if roles.lines else _axis_text(shown, str(roles.second)))
+            panel.set_xlabel(axis_text(shown, roles.x))
+            panel.set_ylabel(label(values) if roles.lines else axis_text(shown, str(roles.second)))
             if thirds:
                 panel.label_outer()
     for i in thirds:
-        axes[0, i].set_title(_value(shown[roles.third], i), fontsize=10)
+        axes[0, i].set_title(value_at(shown[roles.third], i), fontsize=10)
     if roles.lines and roles.second:
         marked = shown.sizes[roles.x] <= MARKED
-        handles = _handles([_value(shown[roles.second], i) for i in range(shown.sizes[roles.second])], marked=marked)
+        handles = line_handles(
+            [value_at(shown[roles.second], i) for i in range(shown.sizes[roles.second])], marked=marked
+        )
     if handles:
         plots.legend_below(figure, handles, columns=min(len(handles), 3))
     return figure
@@ -177,7 +176,7 @@ def _lines(panel: Axes, values: xr.DataArray, roles: _Roles) -> None:
         plots.line(panel, one[roles.x], one, number=i, dash=dash, marker=plots.MARKERS[i] if marked else None)
     if _numeric(along) and plots.even_in_log(along.values):
         panel.set_xscale("log")
-    _number_axes(panel, names)
+    number_axes(panel, names)
 
 
 def _heat_maps(figure: Figure, panels: Sequence[Axes], pieces: Sequence[xr.DataArray], roles: _Roles) -> None:
@@ -189,9 +188,9 @@ def _heat_maps(figure: Figure, panels: Sequence[Axes], pieces: Sequence[xr.DataA
     for panel, piece in zip(panels, pieces, strict=True):
         meshes.append(plots.heat_map(panel, piece, x=roles.x, y=str(roles.second), **options))
         panel.grid(False)
-        _number_axes(panel)
-    bar = figure.colorbar(meshes[0], ax=list(panels), format=_numbers(), pad=0.02)
-    bar.set_label(_label(pieces[0]), fontsize=9)
+        number_axes(panel)
+    bar = figure.colorbar(meshes[0], ax=list(panels), format=numbers(), pad=0.02)
+    bar.set_label(label(pieces[0]), fontsize=9)
 
 
 def _flag_maps(panels: Sequence[Axes], pieces: Sequence[xr.DataArray], roles: _Roles) -> list[Any]:
@@ -200,13 +199,13 @@ def _flag_maps(panels: Sequence[Axes], pieces: Sequence[xr.DataArray], roles: _R
     for panel, piece in zip(panels, pieces, strict=True):
         plots.flag_map(panel, piece, x=roles.x, y=str(roles.second), styles=styles)
         panel.grid(False)
-        _number_axes(panel)
+        number_axes(panel)
     handles = plots.flag_handles(np.unique(np.concatenate([piece.values.ravel() for piece in pieces])), styles)
     for handle in handles:
-        handle.set_label(f"{pieces[0].name}: {_flag_text(str(handle.get_label()))}")
+        handle.set_label(f"{pieces[0].name}: {flag_text(str(handle.get_label()))}")
     # Where the label of a colour bar would be.
     place = {"transform": panels[-1].transAxes, "rotation": "vertical", "va": "center", "ha": "left"}
-    panels[-1].text(1.03, 0.5, _label(pieces[0]), fontsize=9, **place)
+    panels[-1].text(1.03, 0.5, label(pieces[0]), fontsize=9, **place)
     return handles
 
 
@@ -233,14 +232,14 @@ def _draw_scatter(part: xr.Dataset, outcomes: list[str], dim: str, x: str | None
     code = _colour_code(shown, by)
     colours = np.array([_point_colour(value) for value in code.values]) if code is not None else plots.COLOURS[0]
     title = _title(part, shown, notes)
-    figure, axes = _panels(title, len(found), len(drawn), share="row", share_x="col")
+    figure, axes = new_panels(title, len(found), len(drawn), share="row", share_x="col")
     rows = axes if len(drawn) > 1 else axes.reshape(-1, 1)[: len(found)]
     for row, values in zip(rows, found.values(), strict=True):
         for panel, name in zip(row, drawn, strict=True):
             _points(panel, shown[name], values, colours)
             if _sampled_in_log(part, name, shown[name].values):
                 panel.set_xscale("log")
-            _number_axes(panel, flag_names(values))
+            number_axes(panel, flag_names(values))
             if len(drawn) > 1:
                 panel.label_outer()
     if code is not None:
@@ -251,8 +250,8 @@ def _draw_scatter(part: xr.Dataset, outcomes: list[str], dim: str, x: str | None
 def _points(panel: Axes, across: xr.DataArray, values: xr.DataArray, colours: Any) -> None:
     size = float(np.clip(6000 / values.size, 2.0, 24.0))
     panel.scatter(across.values, values.values, s=size, c=colours, alpha=0.7, linewidths=0, rasterized=True)
-    panel.set_xlabel(_label(across))
-    panel.set_ylabel(_label(values))
+    panel.set_xlabel(label(across))
+    panel.set_ylabel(label(values))
 
 
 def _colour_code(shown: xr.Dataset, by: str | None) -> xr.DataArray | None:
@@ -274,7 +273,7 @@ def _point_colour(code: float) -> str:
 def _code_legend(figure: Figure, code: xr.DataArray) -> None:
     names = flag_names(code)
     handles = [
-        Line2D([], [], linestyle="", marker="o", color=_point_colour(value), label=_flag_text(names[int(value)]))
+        Line2D([], [], linestyle="", marker="o", color=_point_colour(value), label=flag_text(names[int(value)]))
         for value in np.unique(code.values)
         if value in names
     ]
@@ -310,17 +309,17 @@ def _draw_curves(part: xr.Dataset, outcomes: list[str], x: str | None, by: str |
     along = shown[across].compute()
     if along.attrs.get("units") == "s" and np.nanmax(np.abs(along.values), initial=0.0) < 0.1:
         along = plots.in_milliseconds(along)
-    figure, axes = _panels(_title(part, shown, notes), len(found))
+    figure, axes = new_panels(_title(part, shown, notes), len(found))
     for panel, values in zip(axes.flat, found.values(), strict=False):
         for i in range(values.sizes[LINE]):
             time = along.isel({LINE: i}) if LINE in along.dims else along
             plots.line(panel, time, values.isel({LINE: i}), number=i, dash=plots.DASHES[i])
-        panel.set_xlabel(_label(along))
-        panel.set_ylabel(_label(values))
-        _number_axes(panel)
+        panel.set_xlabel(label(along))
+        panel.set_ylabel(label(values))
+        number_axes(panel)
     if coordinates := sorted(linked_names(shown, LINE), key=lambda name: name not in ROWS):
-        texts = [", ".join(_value(shown[c], i) for c in coordinates[:4]) for i in range(shown.sizes[LINE])]
-        plots.legend_below(figure, _handles(texts, marked=False), columns=1 if len(coordinates) > 2 else 3)
+        texts = [", ".join(value_at(shown[c], i) for c in coordinates[:4]) for i in range(shown.sizes[LINE])]
+        plots.legend_below(figure, line_handles(texts, marked=False), columns=1 if len(coordinates) > 2 else 3)
     return figure
 
 
@@ -410,90 +409,3 @@ def _evenly(size: int, count: int) -> np.ndarray:
 
 def _numeric(variable: xr.DataArray) -> bool:
     return np.issubdtype(variable.dtype, np.number)
-
-
-# ---------------------------------------------------------------- texts and panels
-
-
-def _panels(lines: Sequence[str], rows: int, columns: int = 0, *, share: Any = False, share_x: Any = True):
-    """Return a figure with a row per outcome if there are columns, and otherwise a panel per outcome."""
-    options: dict[str, Any] = {"panel": (2.9, 2.3), "sharex": share_x, "sharey": share}
-    count = rows * max(columns, 1)
-    if columns <= 1:
-        columns = {1: 1, 2: 2, 3: 3, 4: 2}.get(rows, 3)
-        rows = -(-rows // columns)
-        options = {"panel": (5.6, 3.8) if count == 1 else (4.0, 2.9)}
-    width = options["panel"][0] * columns
-    wrapped = [text for line in lines for text in textwrap.wrap(line, int(11 * width))]
-    figure, axes = plots.new_figure(rows, columns, plots.raised("\n".join(wrapped)), **options)
-    figure.set_figheight(figure.get_figheight() + 0.2 * (len(wrapped) - 1))
-    for spare in axes.flat[count:]:
-        spare.set_visible(False)
-    for panel in axes.flat:
-        panel.tick_params(labelsize=9)
-        panel.xaxis.label.set_size(9)
-        panel.yaxis.label.set_size(9)
-    return figure, axes
-
-
-def _label(variable: xr.DataArray) -> str:
-    """Return the name that a study uses, the meaning and the unit, in lines that fit a panel."""
-    meaning = str(variable.attrs.get("long_name", ""))
-    name = str(variable.name)
-    told = re.match(rf"{re.escape(name)}\b", meaning) is not None  # as in "fraction of the run"
-    return plots.axis_label(variable, textwrap.fill(meaning if told else f"{name}: {meaning}".rstrip(": "), LABEL))
-
-
-def _flag_text(name: str) -> str:
-    return "not run yet" if name == "running" else name.replace("_", " ")  # in results, nothing is still running
-
-
-def _axis_text(shown: xr.Dataset, dim: str) -> str:
-    """Label an axis, and say which other parameters change along it."""
-    lines = [_label(shown[dim])]
-    for name in linked_names(shown, dim):
-        ends = (shown[name].isel({dim: i}) for i in (0, -1))
-        low, high = (f"{end.item():.4g}" if _numeric(end) else str(end.item()) for end in ends)
-        lines.append(plots.axis_label(shown[name], textwrap.fill(f"with {name} = {low} to {high}", LABEL)))
-    return "\n".join(lines)
-
-
-def _value(coordinate: xr.DataArray, place: int) -> str:
-    return plots.raised(value_text(coordinate, coordinate.values[place]))
-
-
-def _handles(texts: Sequence[str], *, marked: bool) -> list[Line2D]:
-    """Legend entries for lines, in the colours, dashes and markers of their numbers."""
-    return [
-        Line2D(
-            [],
-            [],
-            color=plots.COLOURS[i],
-            linestyle=plots.DASHES[i],
-            linewidth=1.3,
-            marker=plots.MARKERS[i] if marked else None,
-            markersize=4,
-            label=text,
-        )
-        for i, text in enumerate(texts)
-    ]
-
-
-def _numbers() -> ScalarFormatter:
-    """Very large and small numbers as a common power of ten, and none relative to a hidden offset."""
-    numbers = ScalarFormatter(useOffset=False, useMathText=True)
-    numbers.set_powerlimits((-3, 5))
-    return numbers
-
-
-def _number_axes(panel: Axes, names: Mapping[int, str] | None = None) -> None:
-    """Write readable numbers along the linear axes, or the names of a code along the vertical one."""
-    if panel.get_xscale() == "linear" and isinstance(panel.xaxis.get_major_formatter(), ScalarFormatter):
-        panel.xaxis.set_major_formatter(_numbers())
-        if not 1e-3 <= max(map(abs, panel.get_xlim())) < 1e5:
-            panel.xaxis.labelpad = 12  # below the power of ten
-    if names:
-        panel.set_yticks(list(names), [_flag_text(name) for name in names.values()])
-        panel.set_ylim(min(names) - 0.5, max(names) + 0.5)
-    elif panel.get_yscale() == "linear":
-        panel.yaxis.set_major_formatter(_numbers())

@@ -13,7 +13,19 @@ from jaxcontact.models import compliant, get_model
 from jaxcontact.models.model import default_params
 
 ROOT = Path(__file__).parent.parent / "jaxcontact"
-LAYERS = ["errors", "safemath", "contact", "bodies", "integrate", "models", "study", "plots", "overview", "cli"]
+LAYERS = [
+    "errors",
+    "safemath",
+    "contact",
+    "bodies",
+    "integrate",
+    "models",
+    "study",
+    "plots",
+    "captions",
+    "overview",
+    "cli",
+]
 
 
 def layer(path: Path) -> str:
