@@ -36,7 +36,8 @@ class _Block(NamedTuple):
 def describe_failures(dataset: xr.Dataset) -> str:
     """Say what went wrong, how often and where, a few lines per status; empty if every configuration finished."""
     counts = np.zeros(len(STATUS), np.int64)
-    names = parameter_names(dataset)
+    # Names, such as those of approaches side by side, have no range.
+    names = [name for name in parameter_names(dataset) if np.issubdtype(dataset[name].dtype, np.number)]
     low, high = (np.full((len(STATUS), len(names)), end) for end in (np.inf, -np.inf))
     for block in _blocks(dataset):
         counts += np.bincount(block.status, minlength=len(STATUS))
