@@ -4,12 +4,14 @@ A task is one batch, and all that it needs travels with it: the model by name, w
 its configurations. So a worker may join at any time, and what a worker that died had under way is done by another.
 """
 
+import asyncio
 import json
 import logging
 import threading
 import time
 import warnings
 from collections.abc import Hashable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,6 +52,9 @@ class ClusterExecutor:
     processes that share this machine's cores until the block ends. A script that does so needs the usual
     `if __name__ == "__main__":`, because the workers import it. `lanes` is for each device of a worker, as on one
     machine. When there is no worker for `patience` seconds, that is an error; otherwise they may come and go.
+
+    Results are those of one machine, to the last bit if its devices are of the same kind and number as each worker's;
+    otherwise XLA may round differently (1e-14).
     """
 
     def __init__(self, address: str, lanes: int | None = None, *, patience: float = 600.0) -> None:
@@ -144,7 +149,10 @@ class ClusterExecutor:
         with warnings.catch_warnings():
             # Numbers travel with the task on purpose: were they scattered beforehand, they would die with a worker.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            return self._client.submit(_work, errand, _Load(numbers), key=f"jaxcontact-{uuid4().hex}", pure=False)
+            try:
+                return self._client.submit(_work, errand, _Load(numbers), key=f"jaxcontact-{uuid4().hex}", pure=False)
+            except Exception as error:
+                raise (self._lost() if self._client.status != "running" else error) from None
 
     def _found(self, future: "Future") -> Found | None:
         """Fetch a result; None if too many workers died with it. An error of the task's own is raised, not retried."""
@@ -261,10 +269,9 @@ def _check_parts(address: str) -> None:
     try:
         scheme, location = parse_address(address)
         get_backend(scheme)
-        if scheme != "inproc":
-            host, port = parse_host_port(location)
-            if not host or not 0 < port < 2**16:
-                raise ValueError(f"host {host!r}, port {port}")
+        host, port = parse_host_port(location)
+        if scheme == "inproc" or not host or not 0 < port < 2**16:
+            raise ValueError(f"{scheme}, host {host!r}, port {port}")
     except (ValueError, ImportError) as error:
         raise InputError(f"cluster '{address}': not an address ({error})\n{ADDRESSES}") from None
 
@@ -291,15 +298,33 @@ def _connect(address: str) -> "Client":
     from distributed import Client
 
     try:
+        with ThreadPoolExecutor(1) as apart:  # a notebook has a loop of its own in this thread
+            kind = apart.submit(_who_answers, address).result()
+        if kind != "Scheduler":
+            raise InputError(f"cluster '{address}': a scheduler is needed, not a {kind.lower()}\n{ADDRESSES}")
         return Client(address, timeout=_ANSWER, set_as_default=False, name="jaxcontact")
-    except OSError as error:
-        raise InputError(
-            f"cluster '{address}': no scheduler answered within {_ANSWER:g} s ({error})\n{ADDRESSES}"
-        ) from None
+    except OSError:
+        raise InputError(f"cluster '{address}': no scheduler answered within {_ANSWER:g} s\n{ADDRESSES}") from None
+    except (TypeError, RuntimeError) as error:  # what TLS and UCX say without their settings and libraries
+        raise InputError(f"cluster '{address}': cannot connect ({error})\n{ADDRESSES}") from None
 
 
 # Ctrl-C in a terminal reaches the workers too, and each would print a traceback.
 _LEAVE_INTERRUPTS_TO_US = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+
+
+def _who_answers(address: str) -> str:
+    """Ask who listens at an address. A client itself would wait for ever where somebody listens but says nothing."""
+    from distributed import Security
+    from distributed.core import rpc
+
+    async def ask() -> str:
+        settings = Security().get_connection_args("client")
+        async with rpc(address, timeout=_ANSWER, connection_args=settings) as other:
+            found: Any = await other.identity()
+            return found["type"]
+
+    return asyncio.run(asyncio.wait_for(ask(), _ANSWER))
 
 
 class _LocalCluster:
@@ -317,6 +342,9 @@ class _LocalCluster:
             n_workers=self._workers,
             threads_per_worker=max(1, CPU_COUNT // self._workers),
             dashboard_address=None,
+            scheduler_kwargs={
+                "dashboard_address": "127.0.0.1:0"
+            },  # a port that is free: it has a small page all the same
             memory_limit=None,  # what is under way is bounded already; dask would stop a worker that it finds too large
             silence_logs=logging.CRITICAL,
             preload=_LEAVE_INTERRUPTS_TO_US,
