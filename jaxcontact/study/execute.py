@@ -59,6 +59,10 @@ class LocalExecutor:
         self, job: Job, batches: Iterable[tuple[Hashable, Numbers]], watch: Watch = lambda runs: None
     ) -> Iterator[tuple[Hashable, Found]]:
         """Yield (key, what was found) of each batch as it becomes complete, in any order."""
+        return self.driver(job, watch).stream(batches)
+
+    def driver(self, job: Job, watch: Watch = lambda runs: None) -> LaneDriver:
+        """Return lanes for a job. They may serve one stream after another, and need not be made again for each."""
         driver = LaneDriver(
             _builder(job),
             job.settings,
@@ -70,7 +74,7 @@ class LocalExecutor:
             watch=watch,
         )
         self.tally = driver.tally
-        return driver.stream(batches)
+        return driver
 
 
 def job_of(study: Study) -> Job:
