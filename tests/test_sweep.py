@@ -220,7 +220,7 @@ def test_a_long_run_in_a_log_gets_a_line_with_rate_and_time_left(monkeypatch):
             clock[0] = 100.0 + second
             progress(10 * second, 400)
     lines = out.getvalue().splitlines()
-    assert lines[0] == "toy: 20 of 400, 10 a second, about 38 s left"
+    assert lines[0] == "toy: 30 of 400, 10 a second, about 37 s left"  # 2 s after the first results
     assert 2 <= len(lines) <= 4
 
 

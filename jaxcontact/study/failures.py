@@ -54,7 +54,8 @@ def describe_failures(dataset: xr.Dataset) -> str:
     for code in failed:
         name, sentence = STATUS[code]
         lines.append(f"  {counts[code]:,} {name}: {sentence}")
-        lines += _where(dataset, names, low[code], high[code], inside[code], int(counts[code]), total)
+        if code != RUNNING:  # what is not there yet is nowhere: of samples not even the parameters are known
+            lines += _where(dataset, names, low[code], high[code], inside[code], int(counts[code]), total)
     return "\n".join(lines)
 
 

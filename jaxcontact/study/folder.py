@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CARD, RESULTS, JOURNAL = "study.json", "results.zarr", "chunks.jsonl"
 LOCK = ".lock"
 _WRITING, _OLD = ".writing-", ".old-"  # what a killed run may leave behind; swept up by the next one
+_PARTIAL = ".partial"  # Zarr too writes beside and moves into place
 _OURS = (LOCK, _WRITING, _OLD)
 _PATIENCE = 0.3  # s: `status` holds the lock for an instant when it looks whether somebody else does
 
@@ -39,7 +40,7 @@ def check_free(folder: str | Path, identity: Mapping[str, Any], *, fresh: bool =
     inside = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(_OURS))
     if not inside:
         return
-    if CARD not in inside:
+    if CARD not in inside or _is_strangers(folder / CARD):
         raise InputError(f"{folder} already holds other files ({_some(inside)})\nallowed: a new or empty directory")
     if fresh:
         return
@@ -78,7 +79,7 @@ def write_card(folder: Path, identity: Mapping[str, Any], title: str, **more: An
     """Say whose folder this is."""
     card = {**identity, "title": title, **{"jaxcontact_version": package_version()}, **more}
     text = json.dumps(card, indent=2) + "\n"
-    place(folder, CARD, lambda path: path.write_text(text, encoding="utf-8"))
+    place(folder, CARD, lambda path: _write_to_disk(path, text))
 
 
 def save(
@@ -112,7 +113,13 @@ def load(folder: str | Path) -> "xr.Dataset":
     path = Path(folder) / RESULTS
     if not path.is_dir():
         raise InputError(f"there are no results in {folder}: {path} does not exist")
-    return xr.open_zarr(path, chunks=None)
+    try:
+        return xr.open_zarr(path, chunks=None)
+    except Exception as error:  # whatever a reader stumbles over, the remedy is the same
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(
+            f"{path} cannot be read ({reason})\nallowed: run its study again, which mends what is damaged"
+        ) from error
 
 
 def place(folder: Path, name: str, write: Callable[[Path], Any]) -> None:
@@ -128,8 +135,10 @@ def place(folder: Path, name: str, write: Callable[[Path], Any]) -> None:
 
 def sweep_up(folder: Path) -> None:
     """Remove what a killed run left half written."""
-    for leftover in (entry for entry in folder.iterdir() if entry.name.startswith((_WRITING, _OLD))):
+    for leftover in [entry for entry in folder.iterdir() if entry.name.startswith((_WRITING, _OLD))]:
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+    for leftover in (folder / RESULTS).rglob(f"*{_PARTIAL}"):
+        leftover.unlink()
 
 
 class Lock:
@@ -179,10 +188,19 @@ def is_locked(folder: str | Path) -> bool:
     """Whether somebody is writing to the folder now."""
     path = Path(folder) / LOCK
     try:
-        with path.open("r+", encoding="utf-8") as file:
+        # To read is enough, so that a colleague may ask who must not write.
+        with path.open("r", encoding="utf-8") as file:
             return not _lock_file(file)  # ours for an instant, given back on closing
     except OSError:
         return False
+
+
+def locked_since(folder: str | Path) -> float | None:
+    """When the run that is writing to the folder began, by the clock (s); None if nobody is."""
+    try:
+        return (Path(folder) / LOCK).stat().st_mtime if is_locked(folder) else None
+    except FileNotFoundError:
+        return None
 
 
 def _lock_file(file: IO[str]) -> bool:
@@ -228,6 +246,23 @@ def _check_writable(folder: Path) -> None:
         raise InputError(f"{folder} cannot be a directory: {there} is a file")
     if not os.access(there, os.W_OK | os.X_OK):
         raise InputError(f"{folder} cannot be written: no permission in {there}")
+
+
+def _is_strangers(card: Path) -> bool:
+    """Whether a file with the name of our card says something else: then even --fresh must leave it alone."""
+    try:
+        content = json.loads(card.read_text(encoding="utf-8"))
+    except (ValueError, OSError):
+        return False  # damaged: it may well be ours
+    return isinstance(content, dict) and bool(content) and "fingerprint" not in content
+
+
+def _write_to_disk(path: Path, text: str) -> None:
+    """Write so that it survives a power cut: without its card, all that a folder holds would be nobody's."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _some(names: list[str]) -> str:

@@ -61,7 +61,10 @@ def _parse(line: str) -> Entry | None:
     text, _, check = line.rpartition(" ")
     if f"{zlib.crc32(text.encode()):08x}" != check:
         return None
-    return Entry(**json.loads(text))
+    try:
+        return Entry(**json.loads(text))
+    except (ValueError, TypeError):  # garbage may have a checksum that fits: that of nothing is 00000000
+        return None
 
 
 def _ends_with_newline(path: Path) -> bool:

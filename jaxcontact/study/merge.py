@@ -19,19 +19,19 @@ def merge(folder: str | Path, rerun: str | Path) -> int:
     """Replace configurations of `folder` by those of `rerun` that finished, and return how many.
 
     `rerun` holds cases with an `index`, the number of each in the study of `folder`. Only configurations that had not
-    finished are replaced, and a note is kept of which and of the settings that they were run with.
+    finished are replaced, and a note is kept of which and of the settings that they were run with. Killed on the way,
+    it may be made again and comes to the same.
     """
     study, again = stored_study(folder), load(rerun)
     if "index" not in again.coords:
         raise InputError(f"{rerun} has no index: the cases must be those that `jaxcontact failures {folder}` wrote")
-    for what in ("model", "method", "dtype"):
-        if again.attrs[what] != load(folder).attrs[what]:
-            raise InputError(f"{rerun} has {what} {again.attrs[what]}, but {folder} {load(folder).attrs[what]}")
+    _check_same_study(load(folder), again, folder, rerun)
     place, finished = again["index"].values, again["status"].values == FINISHED
     if np.any(place >= study.space.total):
         raise InputError(f"{rerun}: index {place.max()} is beyond the {study.space.total} configurations of the study")
     note = {
         "from": Path(rerun).name,
+        "fingerprint": again.attrs["fingerprint"],
         "solver": json.loads(again.attrs["solver"]),
         "laws": json.loads(again.attrs["laws"]),
     }
@@ -39,6 +39,12 @@ def merge(folder: str | Path, rerun: str | Path) -> int:
     with Store(folder, study, chunk=USUAL) as store:
         chunks = [store.cut.chunk(number) for number in sorted(store.journal.entries)]
         touched = [(chunk, rows) for chunk in chunks if len(rows := _rows_of(chunk, place, finished))]
+        absent = int(np.sum(finished)) - sum(len(rows) for _, rows in touched)
+        if absent:
+            raise InputError(
+                f"{folder} lacks {absent:,} of the configurations that {rerun} would replace: not run yet, or damaged\n"
+                "allowed: run its study again, which computes what is missing, and then merge"
+            )
         for chunk, rows in touched:  # all of them, before anything is changed
             _check_same_numbers(study, chunk, again, rows, place[rows], rerun)
         for chunk, rows in touched:
@@ -68,6 +74,25 @@ def _replaced(chunk: Chunk, values: dict, again: xr.Dataset, rows: np.ndarray, p
         elif name in again.data_vars:
             block[where] = again[name].values[rows]
     return values
+
+
+def _check_same_study(mine: xr.Dataset, again: xr.Dataset, folder: str | Path, rerun: str | Path) -> None:
+    """All but solver, laws and conditions must be the same, or the results would not belong together."""
+
+    def refuse(what: str, theirs: object, ours: object) -> None:
+        if theirs != ours:
+            raise InputError(
+                f"{rerun} has {what} {theirs}, but {folder} {ours}\n"
+                "allowed: another [solver] and other [laws], and all else the same"
+            )
+
+    for what in ("model", "method", "dtype"):
+        refuse(what, again.attrs[what], mine.attrs[what])
+    for table in ("parameters", "derive"):
+        ours, theirs = json.loads(mine.attrs[table]), json.loads(again.attrs[table])
+        for name in {**ours, **theirs}:
+            refuse(f"{name} =", theirs.get(name, "something that varies"), ours.get(name, "something that varies"))
+    refuse("curves of length", again.sizes.get("fraction", 0), mine.sizes.get("fraction", 0))
 
 
 def _check_same_numbers(study: Study, chunk: Chunk, again: xr.Dataset, rows, place, rerun: str | Path) -> None:

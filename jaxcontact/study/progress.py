@@ -8,10 +8,11 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from jaxcontact.study.status import duration
+from jaxcontact.study.status import duration, pace
 
 PATIENCE = 2.0  # s before anything is shown
 LOG_PACE = 15.0  # s between lines where there is no terminal
+_BAR, _LABEL = 10, 20  # the shortest bar and the longest label, in characters
 
 
 class ProgressDisplay:
@@ -25,7 +26,7 @@ class ProgressDisplay:
         self._bar: Progress | None = None
         self._began = self._told = time.monotonic()
         self._begin_done = self._done = self._total = self._failed = 0
-        self._compiling = True
+        self._compiling, self._room = True, 0
         # A timer, because the first chunk (which compiles) may itself take longer than anyone's patience.
         self._timer = threading.Timer(PATIENCE, self._open_bar)
         self._timer.daemon = True
@@ -55,7 +56,7 @@ class ProgressDisplay:
                 self._compiling = begins
             self._done, self._total, self._failed = done, total, failed
             if self._bar is not None:
-                self._bar.update(self._bar.task_ids[0], completed=done, total=total, words=self._words())
+                self._bar.update(self._bar.task_ids[0], completed=done, total=total, words=self._fitting())
             elif not self._terminal and done < total:
                 self._log_line()
 
@@ -70,7 +71,9 @@ class ProgressDisplay:
                 TextColumn("{task.fields[words]}"),
             )
             self._bar = Progress(*columns, console=Console(file=self._stream), transient=False)
-            self._bar.add_task(self._label, completed=self._done, total=self._total, words=self._words())
+            label = self._label if len(self._label) <= _LABEL else f"{self._label[: _LABEL - 1]}…"
+            self._room = self._bar.console.width - len(label) - _BAR - len(" 100%  ")
+            self._bar.add_task(label, completed=self._done, total=self._total, words=self._fitting())
             self._bar.start()
 
     def _words(self) -> str:
@@ -81,7 +84,12 @@ class ProgressDisplay:
         if new <= 0 or elapsed <= 0:
             return f"{text}{failed}, {'compiling' if self._compiling else 'running'}"
         left = duration(elapsed * (self._total - self._done) / new)
-        return f"{text}, {new / elapsed:,.0f} a second{failed}, about {left} left"
+        return f"{text}, {pace(new / elapsed)}{failed}, about {left} left"
+
+    def _fitting(self) -> str:
+        """The words beside the bar; on a narrow terminal without the count, which the bar tells too."""
+        words = self._words()
+        return words if len(words) <= self._room else words.partition(", ")[2]
 
     def _log_line(self) -> None:
         now = time.monotonic()

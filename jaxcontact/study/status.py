@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jaxcontact.errors import InputError
 from jaxcontact.integrate.machine import FINISHED, STATUS
-from jaxcontact.study.folder import JOURNAL, is_locked, read_card
+from jaxcontact.study.folder import JOURNAL, locked_since, read_card
 from jaxcontact.study.journal import Entry, Journal
 
 _RECENT = 20  # chunks from which the present rate is told
@@ -27,12 +27,13 @@ def describe_status(folder: str | Path, *, now: float | None = None) -> str:
     axes = " x ".join(f"{dim} {size:,}" for dim, size in zip(card["dims"], card["sizes"], strict=True))
     lines = [f"{card['title']}: {total:,} configurations{f' ({axes})' if axes else ''}, {card['number type']}"]
     share = f"{done:,} of {total:,} done ({done / total:.1%})"
+    began = locked_since(folder)
     if done == total:
         lines.append(f"complete: {share}")
-    elif is_locked(folder):
-        rate = _rate(entries, time.time() if now is None else now)
-        pace = f", {rate:,.0f} a second, about {duration((total - done) / rate)} left" if rate else ""
-        lines.append(f"running: {share}{pace}")
+    elif began is not None:
+        rate = _rate([entry for entry in entries if entry.time >= began], time.time() if now is None else now)
+        speed = f", {pace(rate)}, about {duration((total - done) / rate)} left" if rate else ""
+        lines.append(f"running: {share}{speed}")
     else:
         lines.append(f"stopped: {share}; the command that started it goes on from there")
     counts: dict[int, int] = {}
@@ -59,8 +60,16 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
+def pace(rate: float) -> str:
+    """Return a rate (1/s) as people say it: a slow one is not none."""
+    return f"{rate:,.0f} a second" if rate >= 10 else f"{rate:.2g} a second"
+
+
 def _rate(entries: list[Entry], now: float) -> float:
-    """Configurations a second, from when the oldest of the last few chunks was written until now."""
+    """Configurations a second, from when the oldest of the last few chunks was written until now.
+
+    What an earlier run wrote is not asked for, since nobody ran in between; compilation lies before the first chunk.
+    """
     recent = sorted(entries, key=lambda entry: entry.time)[-_RECENT:]
     if len(recent) < 2:
         return 0.0

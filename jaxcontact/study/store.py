@@ -70,8 +70,6 @@ class Store:
         try:
             check_free(self.folder, self._identity, fresh=self._fresh)  # again: somebody may have been quicker
             sweep_up(self.folder)
-            if self._fresh:
-                self._throw_away()
             self.cut = self._find_cut()
             self._open()
             self.journal = Journal(self.folder / JOURNAL)
@@ -104,21 +102,25 @@ class Store:
         for variable in self._in_chunks:
             # A chunk that no merge has touched has no note of one.
             block = values.get(variable.name, 0) if variable.name == MERGE else values[variable.name]
-            self._group[variable.name][chunk.where or ...] = block
+            self._arrays[variable.name][chunk.where or ...] = block
         codes, counts = np.unique(values["status"], return_counts=True)
         statuses = {str(code): int(count) for code, count in zip(codes, counts, strict=True)}
         self.journal.add(chunk.number, self._checksum(chunk), chunk.size, statuses, merged)
 
     def read(self, chunk: Chunk) -> dict[str, np.ndarray]:
         """Read a chunk of every variable that is filled chunk by chunk."""
-        return {v.name: np.asarray(self._group[v.name][chunk.where or ...]) for v in self._in_chunks}
+        return {v.name: np.asarray(self._arrays[v.name][chunk.where or ...]) for v in self._in_chunks}
 
     def begin_merge(self, note: Mapping[str, Any]) -> int:
-        """Make room for results from elsewhere, and return the number under which they will be known."""
-        self.merges.append(dict(note))
-        self._write_card()
-        self._open()
-        return len(self.merges)
+        """Make room for results from elsewhere, and return the number under which they will be known.
+
+        A merge that was killed and is made again keeps its number.
+        """
+        if dict(note) not in self.merges:
+            self.merges.append(dict(note))
+            self._write_card()
+            self._open()
+        return self.merges.index(dict(note)) + 1
 
     def dataset(self) -> "xr.Dataset":
         """Open the results; values are read when they are used."""
@@ -127,20 +129,21 @@ class Store:
     # ---------------------------------------------------------------- what is there
 
     def _throw_away(self) -> None:
-        for name in (RESULTS, JOURNAL, CARD):
+        """Remove chunks and claims of others. Their card stays until ours replaces it: the folder is never nobody's."""
+        for name in (RESULTS, JOURNAL):
             path = self.folder / name
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
     def _find_cut(self) -> Cut:
         """Cut the space as the store was cut when it began; a new one as asked."""
         sizes = self._study.space.sizes
-        card = read_card(self.folder) if (self.folder / CARD).exists() else {}
+        card = read_card(self.folder) if (self.folder / CARD).exists() and not self._fresh else {}
         self.merges: list[dict[str, Any]] = card.get("merges", [])
         if "chunk_shape" in card:
             self.cut = Cut(sizes, tuple(card["chunk_shape"]))
         else:
             self.cut = Cut.into(sizes, self._usual)
-            (self.folder / JOURNAL).unlink(missing_ok=True)  # chunks of another cut would be wrong in this one
+            self._throw_away()  # chunks of another cut would be wrong in this one
             self._write_card()
         return self.cut
 
@@ -191,7 +194,9 @@ class Store:
             self._attrs["merges"] = json.dumps(self.merges)
         self._in_chunks = [variable for variable in self._variables if variable.in_chunks]
         self._lay_out()
-        self._group: Any = zarr.open_group(self.folder / RESULTS, mode="r+", zarr_format=2, use_consolidated=False)
+        group = zarr.open_group(self.folder / RESULTS, mode="r+", zarr_format=2, use_consolidated=False)
+        # Opened once: to look an array up takes as long as to write a small chunk of it.
+        self._arrays: dict[str, Any] = {variable.name: group[variable.name] for variable in self._in_chunks}
 
     def _lay_out(self) -> None:
         """Write metadata and axes beside, then move them into place, file by file; chunks stay where they are."""
