@@ -17,7 +17,9 @@ from toy_model import toy_model
 from jaxcontact.errors import InputError
 from jaxcontact.models import MODELS
 from jaxcontact.study import cluster as cluster_module
+from jaxcontact.study import errand as errand_module
 from jaxcontact.study import run, study
+from jaxcontact.study import scheduler as scheduler_module
 from jaxcontact.study.cluster import ClusterExecutor
 from jaxcontact.study.execute import job_of
 
@@ -204,7 +206,7 @@ def test_a_scheduler_that_goes_away_is_said_so():
 
 def test_another_version_on_a_worker_is_refused_with_its_address(executor, monkeypatch):
     here = cluster_module.package_version()
-    monkeypatch.setattr(cluster_module, "package_version", lambda: "9.8.7")
+    monkeypatch.setattr(errand_module, "package_version", lambda: "9.8.7")
     with pytest.raises(InputError, match=rf"worker at tcp://\S+ has jaxcontact {here}, .*9\.8\.7"):
         run(SWEEP, executor=executor)
 
@@ -229,7 +231,7 @@ def test_a_bad_address_is_refused_at_once(address):
 
 
 def test_where_nobody_answers_that_is_said(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster_module, "_ANSWER", 0.5)
+    monkeypatch.setattr(scheduler_module, "ANSWER", 0.5)
     broken = tmp_path / "broken.json"
     broken.write_text("{}")
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes calls, and says nothing
