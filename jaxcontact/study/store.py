@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 MERGE = "merged"  # not "merge", which is what an xarray dataset can do
 _SLICE = 2**20  # values of an axis written at a time
+_CODEC = numcodecs.Zstd(level=1, checksum=True)
 
 
 def identity_of(study: Study, dtype: str) -> dict[str, str]:
@@ -102,7 +103,7 @@ class Store:
         for variable in self._in_chunks:
             # A chunk that no merge has touched has no note of one.
             block = values.get(variable.name, 0) if variable.name == MERGE else values[variable.name]
-            self._arrays[variable.name][chunk.where or ...] = block
+            self._path(variable, chunk).write_bytes(self._encoded(variable, chunk, block))
         codes, counts = np.unique(values["status"], return_counts=True)
         statuses = {str(code): int(count) for code, count in zip(codes, counts, strict=True)}
         self.journal.add(chunk.number, self._checksum(chunk), chunk.size, statuses, merged)
@@ -168,20 +169,30 @@ class Store:
                 self.journal.forget(number)
 
     def _checksum(self, chunk: Chunk) -> str:
-        """Checksum of the files that a chunk has: Zarr writes none where all is blank."""
+        """Checksum of the files that a chunk has; before its first merge it has no note of one."""
         total = hashlib.blake2b(digest_size=16)
         for variable in self._in_chunks:
-            path = self.folder / RESULTS / variable.name / self._file_name(variable, chunk)
+            path = self._path(variable, chunk)
             if path.exists():
                 content = path.read_bytes()
                 total.update(f"{variable.name} {len(content)};".encode())
                 total.update(content)
         return total.hexdigest()
 
-    def _file_name(self, variable: Variable, chunk: Chunk) -> str:
+    def _path(self, variable: Variable, chunk: Chunk) -> Path:
+        """Where Zarr looks for a chunk of a variable."""
         blocks = [part.start // extent for part, extent in zip(chunk.where, self.cut.shape, strict=True)]
         blocks += [0] * (len(variable.dims) - len(blocks))  # a curve's points lie in one file
-        return ".".join(str(block) for block in blocks) or "0"
+        return self.folder / RESULTS / variable.name / (".".join(str(block) for block in blocks) or "0")
+
+    def _encoded(self, variable: Variable, chunk: Chunk, block: Any) -> Any:
+        """A chunk of a variable as Zarr stores it: whole, also at the end of a dimension, then compressed.
+
+        Written here and not by zarr-python, which takes 1.5 ms for each, as long as to compute 20 configurations.
+        """
+        whole = np.full(self._chunks(variable), 0 if (blank := _blank(variable)) is None else blank, variable.dtype)
+        whole[tuple(slice(n) for n in chunk.shape)] = block
+        return _CODEC.encode(whole)
 
     # ---------------------------------------------------------------- what follows from the study
 
@@ -224,9 +235,8 @@ class Store:
                 shape=variable.sizes,
                 chunks=self._chunks(variable),
                 dtype=variable.dtype,
-                compressors=numcodecs.Zstd(level=1, checksum=True),
-                # A whole number has no room for "missing": a status of 0 says "running", which is true of it.
-                fill_value=np.nan if np.issubdtype(variable.dtype, np.floating) else None,
+                compressors=_CODEC,
+                fill_value=_blank(variable),
                 attributes={"_ARRAY_DIMENSIONS": list(variable.dims), **attrs},
             )
             if not variable.in_chunks:
@@ -239,6 +249,11 @@ class Store:
         if not variable.in_chunks:
             return tuple(min(size, _SLICE) for size in variable.sizes)
         return self.cut.shape + variable.sizes[len(self.cut.shape) :]
+
+
+def _blank(variable: Variable) -> float | None:
+    """What stands for a missing number. A whole one has no room for it: a status of 0 says "running", and is right."""
+    return np.nan if np.issubdtype(variable.dtype, np.floating) else None
 
 
 def _merge_note(study: Study) -> Variable:
