@@ -375,8 +375,8 @@ def test_a_merge_that_is_killed_can_be_made_again(moment, tmp_path, monkeypatch)
         if moment == "before anything" or (moment == "after a chunk" and calls[0] == 2):
             raise KeyboardInterrupt
         if moment == "within a chunk":
-            self._group["slope"][chunk.where] = values["slope"]
-            self._group["status"][chunk.where] = values["status"]
+            self._arrays["slope"][chunk.where] = values["slope"]
+            self._arrays["status"][chunk.where] = values["status"]
             raise KeyboardInterrupt
         if moment == "before the claim":
             with monkeypatch.context() as patch:

@@ -102,14 +102,14 @@ class Store:
         for variable in self._in_chunks:
             # A chunk that no merge has touched has no note of one.
             block = values.get(variable.name, 0) if variable.name == MERGE else values[variable.name]
-            self._group[variable.name][chunk.where or ...] = block
+            self._arrays[variable.name][chunk.where or ...] = block
         codes, counts = np.unique(values["status"], return_counts=True)
         statuses = {str(code): int(count) for code, count in zip(codes, counts, strict=True)}
         self.journal.add(chunk.number, self._checksum(chunk), chunk.size, statuses, merged)
 
     def read(self, chunk: Chunk) -> dict[str, np.ndarray]:
         """Read a chunk of every variable that is filled chunk by chunk."""
-        return {v.name: np.asarray(self._group[v.name][chunk.where or ...]) for v in self._in_chunks}
+        return {v.name: np.asarray(self._arrays[v.name][chunk.where or ...]) for v in self._in_chunks}
 
     def begin_merge(self, note: Mapping[str, Any]) -> int:
         """Make room for results from elsewhere, and return the number under which they will be known.
@@ -194,7 +194,9 @@ class Store:
             self._attrs["merges"] = json.dumps(self.merges)
         self._in_chunks = [variable for variable in self._variables if variable.in_chunks]
         self._lay_out()
-        self._group: Any = zarr.open_group(self.folder / RESULTS, mode="r+", zarr_format=2, use_consolidated=False)
+        group = zarr.open_group(self.folder / RESULTS, mode="r+", zarr_format=2, use_consolidated=False)
+        # Opened once: to look an array up takes as long as to write a small chunk of it.
+        self._arrays: dict[str, Any] = {variable.name: group[variable.name] for variable in self._in_chunks}
 
     def _lay_out(self) -> None:
         """Write metadata and axes beside, then move them into place, file by file; chunks stay where they are."""
