@@ -5,6 +5,7 @@ A chunk counts once the journal claims it, and is trusted once its bytes have be
 Readers are protected too: each file ends with a checksum of its own, so damage is an error and never a number.
 """
 
+import filecmp
 import hashlib
 import json
 import os
@@ -210,7 +211,7 @@ class Store:
         self._arrays: dict[str, Any] = {variable.name: group[variable.name] for variable in self._in_chunks}
 
     def _lay_out(self) -> None:
-        """Write metadata and axes beside, then move them into place, file by file; chunks stay where they are."""
+        """Write metadata and axes beside, then move what differs into place, file by file; chunks stay as they are."""
         if not (self.folder / RESULTS).exists():
             place(self.folder, RESULTS, self._draft)
             return
@@ -218,6 +219,8 @@ class Store:
         self._draft(draft)
         for file in sorted(path for path in draft.rglob("*") if path.is_file()):
             there = self.folder / RESULTS / file.relative_to(draft)
+            if there.is_file() and filecmp.cmp(file, there, shallow=False):
+                continue
             there.parent.mkdir(parents=True, exist_ok=True)
             os.replace(file, there)
         shutil.rmtree(draft)
