@@ -83,7 +83,7 @@ def test_samples_and_cases_carry_their_values_along_one_dimension(kind):
     result = run(described)
     assert result["t_fall"].dims == (kind,)
     assert result["height"].dims == (kind,) and result["height"].attrs["units"] == "m"
-    assert set(result.xindexes) == {kind}
+    assert not result.xindexes  # an index of numbers would be read whole by everyone who opens the result
     np.testing.assert_allclose(result["t_fall"], np.sqrt(2 * result["height"] / G), rtol=1e-12)
     np.testing.assert_allclose(result["weight"], result["ball.mass"] * G, rtol=1e-12)
 

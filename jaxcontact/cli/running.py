@@ -98,7 +98,13 @@ def _run_file(path: Path, arguments: argparse.Namespace) -> None:
     out = arguments.out or Path("results") / path.stem
     with _executor(arguments) as executor, _saved_when_stopped(out), ProgressDisplay(path.stem) as progress:
         dataset = run_study(
-            study, out=out, fresh=arguments.fresh, chunk=arguments.chunk, executor=executor, progress=progress
+            study,
+            out=out,
+            fresh=arguments.fresh,
+            chunk=arguments.chunk,
+            executor=executor,
+            progress=progress,
+            notice=lambda text: print(text, file=sys.stderr),
         )
     print(_shape_line(dataset))
     print(describe_failures(dataset) or "every configuration finished")

@@ -75,7 +75,6 @@ def chunk_values(study: Study, chunk: Chunk, numbers: Configurations, found: Fou
     values |= {name: array.reshape(chunk.shape) for name, array in numbers.derived.items()}
     if not isinstance(study.space, Grid):
         values |= study.space.rows(chunk.start, chunk.stop)
-        values[study.space.dims[0]] = np.arange(chunk.start, chunk.stop)
         if isinstance(study.space, Cases) and study.space.index is not None:
             values["index"] = study.space.index[chunk.start : chunk.stop]
     return values
@@ -157,18 +156,17 @@ def _coordinates(study: Study) -> list[Variable]:
     """Along a grid each axis by its own values; along samples and cases every varied parameter's value."""
     space, grid = study.space, isinstance(study.space, Grid)
     length = dict(zip(space.dims, space.sizes, strict=True))
-    real, whole = np.dtype(float), np.dtype(np.int64)
+    real = np.dtype(float)
 
     def along(name: str, dim: str, dtype: np.dtype, attrs: dict[str, Any], in_chunks: bool) -> Variable:
         size = length[dim] if dim in length else study.output.points
         return Variable(name, (dim,), (size,), dtype, attrs, coordinate=True, in_chunks=in_chunks)
 
     found = [along(name, space.along(name), real, _attrs(study, name), not grid) for name in space.names]
-    if not grid:
-        (dim,) = space.dims
-        found.append(along(dim, dim, whole, {"long_name": f"{dim} number"}, True))
-        if isinstance(space, Cases) and space.index is not None:
-            found.append(along("index", dim, whole, {"long_name": "number in the study that this case is from"}, True))
+    # Samples and cases have no coordinate of their own: all who open the result would read those numbers whole.
+    if isinstance(space, Cases) and space.index is not None:
+        attrs = {"long_name": "number in the study that this case is from"}
+        found.append(along("index", "case", np.dtype(np.int64), attrs, True))
     if study.output.curves:
         found.append(along("fraction", "fraction", real, {"units": "1", "long_name": "fraction of the run"}, False))
     return found

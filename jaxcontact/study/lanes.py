@@ -8,7 +8,7 @@ is; nothing is compiled again for another batch, setting or number of steps.
 """
 
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -354,9 +354,13 @@ class LaneDriver:
         def taken(device: int, rooms: np.ndarray) -> Any:  # configurations first
             return jax.tree.map(lambda a: np.moveaxis(a[device][..., rooms], -1, 0), results)
 
+        finished = defaultdict(list)  # together by device and batch: one by one they would take longer than their runs
         for device, lane in np.argwhere(carried & (place != queue + np.arange(lanes))).tolist():
             owner, position = self._owner.pop((device, lane))
-            self._keep(owner, np.array([position]), taken(device, np.array([queue + lane])))
+            finished[device, owner].append((position, queue + lane))
+        for (device, owner), pairs in finished.items():
+            positions, rooms = np.array(pairs).T
+            self._keep(owner, positions, taken(device, rooms))
         under_way = np.zeros((devices, queue), bool)
         for device, lane in np.argwhere(place < queue).tolist():
             entry = int(place[device, lane])

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,19 @@ class Store:
     def failed(self) -> int:
         """How many of them did not finish."""
         return self.configurations_done - sum(e.statuses.get(str(FINISHED), 0) for e in self.journal.entries.values())
+
+    def notices(self) -> list[str]:
+        """Say what was found when the store was opened, if it is worth knowing."""
+        found = []
+        if self.damaged:
+            found.append(
+                f"{self.folder}: {self.damaged} damaged chunk{'s' * (self.damaged > 1)} will be computed again"
+            )
+        if self.lost_merges:
+            found.append(f"{self.folder}: {self.lost_merges} of them had merged results: merge those again afterwards")
+        if self.cut != Cut.into(self.cut.sizes, self._usual):
+            found.append(f"{self.folder} was begun with chunks of {prod(self.cut.shape):,}, and goes on with them")
+        return found
 
     def missing(self) -> list[Chunk]:
         """Return the chunks that are not there yet, in order."""

@@ -25,6 +25,7 @@ def run(
     chunk: int | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    notice: Callable[[str], None] = lambda text: None,
 ) -> xr.Dataset:
     """Simulate every configuration of `study` and return the labelled results.
 
@@ -34,7 +35,8 @@ def run(
     `executor` where they run: by default on all devices of this process.
 
     A configuration that fails has a status and harms no other. Numbers are float64 if the caller enabled it in JAX and
-    float32 otherwise; attribute `dtype` says which. `progress(done, total, failed)` is called as the run goes on.
+    float32 otherwise; attribute `dtype` says which. `progress(done, total, failed)` is called as the run goes on, and
+    `notice` with what a person should know about the store: damage that was found, and what is done about it.
     """
     if chunk is not None and (isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1):
         raise InputError(f"chunk = {chunk!r}: a whole number of at least 1 is needed")
@@ -49,6 +51,8 @@ def run(
     if study.space.dims == ():
         _try_one(study, executor)  # before anything is written: if it is impossible, nothing is
     with store:
+        for text in store.notices():
+            notice(text)
         _fill(study, store, executor, progress)
         return store.dataset()
 
