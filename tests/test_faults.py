@@ -108,12 +108,12 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, cache):
-    return make_place(tmp_path_factory.mktemp("place"), cache, chunks=50)
+    return make_place(tmp_path_factory.mktemp("place"), cache, chunks=200)
 
 
 @pytest.fixture(scope="module")
 def large_place(tmp_path_factory, cache):
-    return make_place(tmp_path_factory.mktemp("large"), cache, chunks=400)
+    return make_place(tmp_path_factory.mktemp("large"), cache, chunks=1500)
 
 
 def saved(out):

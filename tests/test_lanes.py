@@ -177,21 +177,30 @@ def test_lanes_give_what_one_run_at_a_time_gives(size, devices, batch, backwards
     assert np.isnan(alone["P_n"]).sum() == len(drawn["mu"][::31])
 
 
+TIGHT = Settings(rtol=1e-11, atol=1e-13)
+
+
 def test_derivatives_ride_in_the_same_lanes():
-    by, count = ("mu", "k_n", "torso.mass"), 60
+    by, count, step = ("mu", "torso.mass"), 60, 1e-5
     drawn = impacts(count)
-    direct = jax.jit(
-        lambda varied: jax.jacfwd(
-            lambda chosen: simulate(crutch(Settings()), {**CONSTANTS, **varied, **chosen})["P_t"]
-        )({name: varied.get(name, CONSTANTS.get(name)) for name in by})
-    )
+
+    def outcome(name, change):
+        """P_t with one parameter changed: settings and constants are arguments, so this compiles nothing new."""
+        constants, numbers = dict(CONSTANTS), dict(drawn)
+        changed = numbers if name in numbers else constants
+        changed[name] = changed[name] * (1 + change)
+        driver = LaneDriver(crutch, TIGHT, constants, VARIED, total=COUNT, lanes=8, devices=jax.local_devices()[:2])
+        ((_, found),) = driver.stream([(0, numbers)])
+        return found["P_t"]
+
     driver = LaneDriver(
-        lambda settings: with_tangents(crutch(settings), by), Settings(), CONSTANTS, VARIED, total=count, lanes=8
+        lambda settings: with_tangents(crutch(settings), by), TIGHT, CONSTANTS, VARIED, total=count, lanes=8
     )
     ((_, found),) = driver.stream([(0, drawn)])
     slopes, finished = found["slopes"]["P_t"], found["values"]["status"] == FINISHED
-    assert slopes.shape == (3, count) and found["slopes"]["status"] is None
-    for i in np.flatnonzero(finished)[:12]:
-        alone = direct({name: values[i] for name, values in drawn.items()})
-        np.testing.assert_allclose(slopes[:, i], [alone[name] for name in by], rtol=1e-6)
+    assert slopes.shape == (2, count) and found["slopes"]["status"] is None
     assert np.all(np.isfinite(slopes[:, finished]))
+    for slope, name in zip(slopes, by, strict=True):
+        difference = (outcome(name, step) - outcome(name, -step)) / (2 * step * drawn.get(name, CONSTANTS.get(name)))
+        scale = np.nanmax(np.abs(difference))
+        np.testing.assert_allclose(slope[finished], difference[finished], rtol=1e-4, atol=1e-5 * scale)
