@@ -6,6 +6,7 @@ variable, and no two chunks ever write to the same file.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 USUAL = 16384  # configurations: seconds of work, and a few MB
@@ -70,3 +71,7 @@ class Cut:
         for size, part in zip(self.sizes, where, strict=True):
             start = start * size + part.start
         return Chunk(number, start, start + math.prod(p.stop - p.start for p in where), tuple(where))
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Return all chunks, in order."""
+        return map(self.chunk, range(self.count))

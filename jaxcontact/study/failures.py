@@ -17,7 +17,7 @@ from jaxcontact.integrate.machine import EXCLUDED, FINISHED, RUNNING, STATUS, ST
 from jaxcontact.study.chunks import Cut
 from jaxcontact.study.definition import Study
 from jaxcontact.study.folder import load, read_card
-from jaxcontact.study.parts import parameter_names
+from jaxcontact.study.parts import parameter_names, values_in
 from jaxcontact.study.toml import write_toml
 
 _BLOCK = 2**18  # configurations read at a time
@@ -125,17 +125,13 @@ def _heading(variable: xr.DataArray) -> str:
 
 def _blocks(dataset: xr.Dataset) -> Iterator[_Block]:
     status = dataset["status"]
-    cut = Cut.into(status.shape, _BLOCK)
-    for number in range(cut.count):
-        chunk = cut.chunk(number)
-        part = dict(zip(status.dims, chunk.where, strict=True))
+    for chunk in Cut.into(status.shape, _BLOCK).chunks():
+        box = dict(zip(map(str, status.dims), chunk.where, strict=True))
 
-        def values(name: str, part: Mapping[Any, slice] = part, shape: tuple[int, ...] = chunk.shape) -> np.ndarray:
-            along = dataset[name].isel({d: s for d, s in part.items() if d in dataset[name].dims})
-            spread = [slice(None) if dim in along.dims else np.newaxis for dim in status.dims]
-            return np.broadcast_to(along.values[tuple(spread)], shape).ravel()
+        def values(name: str, box: Mapping[str, slice] = box) -> np.ndarray:
+            return values_in(dataset[name], box)
 
-        yield _Block(chunk.start, status.isel(part).values.ravel(), values)
+        yield _Block(chunk.start, values("status"), values)
 
 
 def _count_inside(dataset: xr.Dataset, names: list[str], low, high, failed: list[int]) -> np.ndarray:

@@ -5,7 +5,7 @@ along a grid's axes are known beforehand.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,9 +99,9 @@ class InMemory:
             if not variable.in_chunks:
                 self._arrays[variable.name][:] = axis_values(study, variable, 0, variable.sizes[0])
 
-    def missing(self) -> list[Chunk]:
+    def missing(self) -> Iterator[Chunk]:
         """Return all chunks, in order."""
-        return [self._cut.chunk(number) for number in range(self._cut.count)]
+        return self._cut.chunks()
 
     def write(self, chunk: Chunk, values: Mapping[str, np.ndarray]) -> None:
         """Put a chunk in its place."""

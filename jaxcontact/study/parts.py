@@ -118,6 +118,15 @@ def select_nearest(dataset: xr.Dataset, select: Mapping[str, float | str]) -> xr
     return dataset
 
 
+def values_in(variable: xr.DataArray, box: Mapping[str, slice]) -> np.ndarray:
+    """Read one variable's values in a box, in row order, also where it does not vary along every dimension."""
+    dims = [dim for dim in box if dim in variable.dims]
+    values = variable.isel({dim: box[dim] for dim in dims}).transpose(*dims).values
+    here = [part.stop - part.start for part in box.values()]
+    own = [size if dim in dims else 1 for dim, size in zip(box, here, strict=True)]
+    return np.broadcast_to(values.reshape(own), here).ravel()
+
+
 def _nearest(axis: xr.DataArray, value: Any) -> int:
     values = axis.values
     if not np.issubdtype(values.dtype, np.number):

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,9 +109,10 @@ class Store:
             found.append(f"{self.folder} was begun with chunks of {prod(self.cut.shape):,}, and goes on with them")
         return found
 
-    def missing(self) -> list[Chunk]:
-        """Return the chunks that are not there yet, in order."""
-        return [self.cut.chunk(number) for number in range(self.cut.count) if number not in self.journal.entries]
+    def missing(self) -> Iterator[Chunk]:
+        """Return the chunks that are not there yet, in order; there may be more than fit in memory."""
+        there = frozenset(self.journal.entries)
+        return (chunk for chunk in self.cut.chunks() if chunk.number not in there)
 
     def write(self, chunk: Chunk, values: Mapping[str, np.ndarray], *, merged: int = 0) -> None:
         """Write a chunk and claim it."""

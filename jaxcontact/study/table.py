@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from jaxcontact.errors import InputError
+from jaxcontact.study.chunks import Cut
 from jaxcontact.study.parts import (
     CURVE,
     check_outcomes,
@@ -19,6 +20,7 @@ from jaxcontact.study.parts import (
     parameter_names,
     select_nearest,
     sharing,
+    values_in,
 )
 
 SLICE = 2**16  # rows at a time: some ten megabytes, whatever the size of the study
@@ -45,8 +47,8 @@ def write_csv(
     columns = [*parameter_names(part), *([CURVE] if curves else []), *names]
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([_heading(part[name]) for name in columns])
-    for region in _regions([part.sizes[dim] for dim in dims], SLICE):
-        cut = dict(zip(dims, region, strict=True))
+    for chunk in Cut.into(tuple(part.sizes[dim] for dim in dims), SLICE).chunks():
+        cut = dict(zip(dims, chunk.where, strict=True))
         writer.writerows(zip(*(_exact(part[name], cut) for name in columns), strict=True))
 
 
@@ -78,7 +80,7 @@ def print_table(
         return
 
     sizes = [part.sizes[dim] for dim in dims]
-    regions = (dict(zip(dims, region, strict=True)) for region in _regions(sizes, limit))
+    regions = (dict(zip(dims, chunk.where, strict=True)) for chunk in Cut.into(tuple(sizes), limit).chunks())
     rows = chain.from_iterable(zip(*(_shown(part[name], cut) for name in columns), strict=True) for cut in regions)
     head = [columns, [_unit(part[name]) for name in columns]]
     cells = list(zip(*head, *islice(rows, limit), strict=True))  # a tuple of texts per column
@@ -126,35 +128,9 @@ def _unit(variable: xr.DataArray) -> str:
 # ---------------------------------------------------------------- slices
 
 
-def _regions(sizes: Sequence[int], most: int) -> Iterator[tuple[slice, ...]]:
-    """Cut an array of these sizes into boxes of at most `most` elements, in row order (the last axis fastest)."""
-    inner, axis = 1, len(sizes)
-    while axis and inner * sizes[axis - 1] <= most:
-        axis -= 1
-        inner *= sizes[axis]
-    whole = [slice(0, size) for size in sizes[axis:]]
-    if not axis:
-        yield tuple(whole)
-        return
-    *outer, size = sizes[:axis]
-    step = max(1, most // inner)
-    for index in np.ndindex(*outer):
-        for start in range(0, size, step):
-            yield (*(slice(i, i + 1) for i in index), slice(start, min(start + step, size)), *whole)
-
-
-def _values(variable: xr.DataArray, cut: Mapping[str, slice]) -> np.ndarray:
-    """One variable's values in a box, one per row, also where it does not vary along every dimension."""
-    dims = [dim for dim in cut if dim in variable.dims]
-    values = variable.isel({dim: cut[dim] for dim in dims}).transpose(*dims).values
-    here = [part.stop - part.start for part in cut.values()]
-    own = [size if dim in dims else 1 for dim, size in zip(cut, here, strict=True)]
-    return np.broadcast_to(values.reshape(own), here).ravel()
-
-
 def _exact(variable: xr.DataArray, cut: Mapping[str, slice]) -> list:
     """The cells of a column with every digit: csv writes a float by its repr, the shortest text that reads back."""
-    values = _values(variable, cut)
+    values = values_in(variable, cut)
     if names := flag_names(variable):
         return [names.get(code, "") for code in values.tolist()]
     # A float32 is exact in fewer digits than the float of Python that it would become.
@@ -163,7 +139,7 @@ def _exact(variable: xr.DataArray, cut: Mapping[str, slice]) -> list:
 
 def _shown(variable: xr.DataArray, cut: Mapping[str, slice]) -> list[str]:
     """The cells of a column, to 5 digits."""
-    return [_text(value, flag_names(variable), 5) for value in _values(variable, cut).tolist()]
+    return [_text(value, flag_names(variable), 5) for value in values_in(variable, cut).tolist()]
 
 
 def _text(value: Any, names: Mapping[int, str], digits: int) -> str:
