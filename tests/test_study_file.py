@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toy_model import PARAMETERS, toy_model
+from toy_model import PARAMETERS, double_precision, toy_model
 
 from jaxcontact.errors import InputError
 from jaxcontact.integrate.machine import EXCLUDED, STATUS
@@ -406,3 +406,13 @@ def test_a_hundred_million_derived_points_cost_nothing_until_run(sample):
     tracemalloc.stop()
     assert made.space.total == 10**8 and found.params["k_n"].shape == (1000,)
     assert memory < 1_000_000 and took < 1.0
+
+
+def test_single_precision_has_tolerances_that_it_can_reach():
+    with double_precision(False):
+        assert study("toy").settings.rtol == 1e-5
+        assert study("toy", solver={"rtol": 1e-4}).settings.rtol == 1e-4
+        study("toy", solver={"stepper": "rk4", "rtol": 1e-9})  # fixed steps have no tolerance
+        with pytest.raises(InputError, match=r"(?s)rtol = 1e-07: float32 has 7 digits.*allowed: 2e-06 or more"):
+            study("toy", solver={"rtol": 1e-7})
+    assert study("toy").settings.rtol == 1e-7

@@ -188,6 +188,13 @@ def test_progress_only_grows_and_ends_at_the_total_with_the_failures():
     assert told == sorted(told)
 
 
+@pytest.mark.parametrize("count", [10**7, 10**9])
+def test_a_result_that_cannot_fit_in_memory_is_said(count):
+    ranges = {name: {"from": 1, "to": 2, "count": count} for name in ("height", "angle")}
+    with pytest.raises(InputError, match="do not fit in memory"):
+        run(study(toy_model(), vary=ranges))
+
+
 @pytest.mark.parametrize("chunk", [0, -1, 2.0, True])
 def test_a_bad_chunk_is_refused(chunk):
     with pytest.raises(InputError, match="chunk"):

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxcontact.errors import InputError, unknown
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 TABLES = ("study", "vary", "set", "sample", "cases", "derive", "require", "laws", "solver", "output")
 DIMENSIONS = ("sample", "case", "index", "fraction")  # what a result has besides outcomes and parameters
 
+SINGLE_PRECISION = {"rtol": 1e-5, "atol": 1e-6}  # default tolerances where numbers are float32
+SINGLE_LEAST_RTOL = 2e-6
 MOST_POINTS = 100_000  # of a curve; more than any plot can show
 
 
@@ -292,7 +295,16 @@ def _settings(table: Mapping[str, Any]) -> Settings:
     for name, value in table.items():
         if name != "stepper" and (isinstance(value, bool) or not isinstance(value, (int, float))):
             raise InputError(f"[solver] {name} = {value!r}: a number is needed")
-    return Settings(**table)
+    if jnp.result_type(float) == jnp.float64:
+        return Settings(**table)
+    # Rounding to float32 looks like an error that no shorter step cures: below this tolerance steps only get shorter.
+    settings = Settings(**{**SINGLE_PRECISION, **table})
+    if settings.stepper == "dopri5" and settings.rtol < SINGLE_LEAST_RTOL:
+        raise InputError(
+            f"[solver] rtol = {settings.rtol:g}: float32 has 7 digits, and steps would shrink without end\n"
+            f"allowed: {SINGLE_LEAST_RTOL:g} or more, or float64"
+        )
+    return settings
 
 
 def _output(table: Mapping[str, Any]) -> Output:

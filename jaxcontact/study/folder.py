@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CARD, RESULTS, JOURNAL = "study.json", "results.zarr", "chunks.jsonl"
+NUMBER_TYPE = "number type"
 LOCK = ".lock"
 _WRITING, _OLD = ".writing-", ".old-"  # what a killed run may leave behind; swept up by the next one
 _PARTIAL = ".partial"  # Zarr too writes beside and moves into place
@@ -49,8 +50,11 @@ def check_free(folder: str | Path, identity: Mapping[str, Any], *, fresh: bool =
         if card.get(what) == mine:
             continue
         if what == "fingerprint":
+            title, other = card.get("title") or "no title", ""
+            if card.get(NUMBER_TYPE) != identity.get(NUMBER_TYPE):  # tolerances follow it, so this may be all
+                other = f", with {NUMBER_TYPE} {card.get(NUMBER_TYPE)}, not {identity.get(NUMBER_TYPE)}"
             raise InputError(
-                f"{folder} already holds another study's results ({card.get('title') or 'no title'})\n"
+                f"{folder} already holds another study's results ({title}){other}\n"
                 "allowed: a new or empty directory, the one where this same study was saved before, or --fresh"
             )
         raise InputError(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from jaxcontact.errors import InputError
 from jaxcontact.integrate.machine import EXCLUDED
 from jaxcontact.models.model import Quantity
 from jaxcontact.study.chunks import Chunk, Cut
@@ -94,7 +95,12 @@ class InMemory:
 
     def __init__(self, study: Study, cut: Cut) -> None:
         self._cut, self._layout = cut, layout(study)
-        self._arrays = {v.name: np.empty(v.sizes, v.dtype) for v in self._layout.variables}
+        try:
+            self._arrays = {v.name: np.empty(v.sizes, v.dtype) for v in self._layout.variables}
+        except (MemoryError, ValueError):  # numpy's words for too much, and for far too much
+            raise InputError(
+                f"{study.space.total:,} configurations do not fit in memory\nallowed: fewer, or out = a directory"
+            ) from None
         for variable in self._layout.variables:
             if not variable.in_chunks:
                 self._arrays[variable.name][:] = axis_values(study, variable, 0, variable.sizes[0])
