@@ -15,7 +15,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from jaxcontact import plots
-from jaxcontact.captions import axis_text, flag_text, label, line_handles, new_panels, number_axes, numbers, value_at
+from jaxcontact.captions import (
+    axis_text,
+    flag_text,
+    label,
+    legend_columns,
+    line_handles,
+    new_panels,
+    number_axes,
+    numbers,
+    value_at,
+)
 from jaxcontact.errors import InputError, unknown
 from jaxcontact.study.parts import (
     CURVE,
@@ -121,7 +131,7 @@ def _draw_grid(part: xr.Dataset, outcomes: list[str], x: str | None, by: str | N
             [value_at(shown[roles.second], i) for i in range(shown.sizes[roles.second])], marked=marked
         )
     if handles:
-        plots.legend_below(figure, handles, columns=min(len(handles), 3))
+        plots.legend_below(figure, handles, columns=legend_columns(figure, handles))
     return figure
 
 
@@ -319,7 +329,8 @@ def _draw_curves(part: xr.Dataset, outcomes: list[str], x: str | None, by: str |
         number_axes(panel)
     if coordinates := sorted(linked_names(shown, LINE), key=lambda name: name not in ROWS):
         texts = [", ".join(value_at(shown[c], i) for c in coordinates[:4]) for i in range(shown.sizes[LINE])]
-        plots.legend_below(figure, line_handles(texts, marked=False), columns=1 if len(coordinates) > 2 else 3)
+        handles = line_handles(texts, marked=False)
+        plots.legend_below(figure, handles, columns=legend_columns(figure, handles))
     return figure
 
 
@@ -394,9 +405,12 @@ def _title(part: xr.Dataset, shown: xr.Dataset, notes: Sequence[str]) -> list[st
     if finished is not None:
         status = shown["status"].values
         waiting = int((status == running).sum())
-        failed = status.size - waiting - int((status == finished).sum())
+        codes = {name: code for code, name in flag_names(shown["status"]).items()}
+        excluded = int((status == codes.get("excluded")).sum())
+        failed = status.size - waiting - excluded - int((status == finished).sum())
         whole = f"{status.size}" if status.size == part["status"].size else f"the {status.size} drawn"
         counts = [f"{failed} of {whole} did not finish"] if failed else []
+        counts += [f"{excluded} of {whole} excluded"] if excluded else []
         counts += [f"{waiting} of {whole} not run yet"] if waiting else []
         lines += ["; ".join(counts)] if counts else []
     return lines

@@ -104,6 +104,23 @@ def test_when_memory_runs_out_lanes_are_halved_and_nothing_is_lost(monkeypatch):
         assert found[i]["twice"].tolist() == (2.0 * batch).tolist()
 
 
+def test_memory_that_runs_out_before_anything_runs_is_handled_too(monkeypatch):
+    put = jax.device_put
+
+    def with_little_memory(tree, *where):
+        if isinstance(tree, lanes.Carry) and tree.place.shape[-1] > 8:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 123 bytes")
+        return put(tree, *where)
+
+    monkeypatch.setattr(jax, "device_put", with_little_memory)
+    told = []
+    steps = np.random.default_rng(2).integers(0, 30, 500)
+    driver = LaneDriver(counting, Settings(), {"gain": 3.0}, ["steps"], total=500, lanes=64, watch=told.append)
+    ((_, found),) = driver.stream([(0, {"steps": steps.astype(float)})])
+    assert found["twice"].tolist() == (2.0 * steps).tolist()
+    assert driver.tally.shrunk >= 2 and told == sorted(told) and told[-1] == driver.tally.runs == 500
+
+
 def test_memory_that_is_too_small_for_one_lane_is_said(monkeypatch):
     def fail(*arguments):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")

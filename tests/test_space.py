@@ -510,9 +510,10 @@ def test_a_missing_csv_is_named(tmp_path):
         ({"cases": {}}, r"either 'file'"),
         ({"cases": {"values": {"height": [1], "angle": [1, 2]}}}, r"one length.*height 1, angle 2"),
         (
-            {"vary": {"height": {"from": 1, "to": 2, "count": 2**40}, "angle": {"from": 1, "to": 2, "count": 2**40}}},
+            {"vary": {name: {"from": 1, "to": 2, "count": 10**8} for name in ("height", "angle", "gravity")}},
             r"2\^62",
         ),
+        ({"vary": {"height": {"from": 1, "to": 2, "count": 10**9}}}, r"at most 100,000,000 values .* on one axis"),
     ],
 )
 def test_bad_input_names_the_item_and_what_is_allowed(tables, pattern):

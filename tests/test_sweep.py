@@ -11,9 +11,9 @@ import xarray as xr
 from toy_model import double_precision, toy_model
 
 from jaxcontact.errors import InputError
-from jaxcontact.integrate.machine import CANNOT_TOUCH, FINISHED, MOVING_UP
+from jaxcontact.integrate.machine import CANNOT_TOUCH, EXCLUDED, FINISHED, MOVING_UP
 from jaxcontact.study import run, study
-from jaxcontact.study.execute import _builder, job_of
+from jaxcontact.study.execute import LocalExecutor, _builder, job_of
 from jaxcontact.study.failures import describe_failures
 from jaxcontact.study.lanes import _compiled
 from jaxcontact.study.progress import ProgressDisplay
@@ -188,11 +188,45 @@ def test_progress_only_grows_and_ends_at_the_total_with_the_failures():
     assert told == sorted(told)
 
 
-@pytest.mark.parametrize("count", [10**7, 10**9])
+@pytest.mark.parametrize("count", [10**7, 10**8])
 def test_a_result_that_cannot_fit_in_memory_is_said(count):
     ranges = {name: {"from": 1, "to": 2, "count": count} for name in ("height", "angle")}
     with pytest.raises(InputError, match="do not fit in memory"):
         run(study(toy_model(), vary=ranges))
+
+
+def test_mistaken_arguments_are_said():
+    described = study(toy_model())
+    for mistake in ({"study": "study.toml"}, {"study": described, "fresh": True}):
+        with pytest.raises(InputError, match="a study is needed|nothing to throw away"):
+            run(**mistake)
+    assert run(described, chunk=np.int64(4))["status"].item() == FINISHED
+
+
+def test_a_chunk_of_which_nothing_may_run_is_written_in_its_turn():
+    written = []
+
+    class Watched(LocalExecutor):
+        def stream(self, job, batches, watch):
+            for key, found in super().stream(job, batches, watch):
+                written.append(key)
+                yield key, found
+
+    described = study(
+        toy_model(), vary={"height": {"from": 1, "to": 2, "count": 40}}, require={"conditions": ["height > 1.9"]}
+    )
+    result = run(described, chunk=2, executor=Watched())
+    assert written[:18] == list(range(18))  # they wait for nothing, and none are kept
+    assert (result["status"] == EXCLUDED).sum() == 36 and (result["status"] == FINISHED).sum() == 4
+
+
+def test_time_histories_take_no_more_lanes_than_memory_has_room_for():
+    few, many = (
+        LocalExecutor(1).driver(job_of(study("crutch", vary={"mu": {"from": 0.4, "to": 1, "count": 10**5}}, **more)))
+        for more in ({}, {"output": {"curves": True, "points": 20_000}})
+    )
+    assert few._lanes == 128 and few._queue == 32 * 128
+    assert 1 <= many._lanes < 16 and many._queue * 24 * 20_000 * 8 < 2**28
 
 
 @pytest.mark.parametrize("chunk", [0, -1, 2.0, True])

@@ -3,9 +3,36 @@
 import argparse
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from jaxcontact.cli.device import draw_without_a_screen
 from jaxcontact.errors import InputError
+
+
+@contextmanager
+def _damage_is_said(folder: Path) -> Iterator[None]:
+    """Results that were damaged after they were written are refused by their checksum, not shown."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "decompression" not in str(error):
+            raise
+        raise InputError(f"{folder} is damaged: run its study again, which mends what is damaged") from None
+
+
+def _not_run_yet(folder: Path) -> str:
+    """Say how much of a study is missing; nothing for one that is complete."""
+    from jaxcontact.study.folder import read_card
+    from jaxcontact.study.status import progress_of
+
+    if "sizes" not in read_card(folder):
+        return ""  # a published study, which is saved when it is complete
+    done, total = progress_of(folder)
+    if done == 0:
+        raise InputError(f"nothing of {folder} has been run yet (0 of {total:,} configurations)")
+    return f"{total - done:,} of {total:,} configurations have not been run yet" if done < total else ""
 
 
 def status(arguments: argparse.Namespace) -> None:
@@ -20,12 +47,13 @@ def failures(arguments: argparse.Namespace) -> None:
     from jaxcontact.study.failures import describe_failures, write_failed_cases, write_rerun
     from jaxcontact.study.folder import load
 
-    if arguments.out is None:
-        write_failed_cases(arguments.folder, sys.stdout, arguments.status)
-        sys.stdout.flush()
-        print(describe_failures(load(arguments.folder)) or "every configuration finished", file=sys.stderr)
-        return
-    count = write_rerun(arguments.folder, arguments.out, arguments.status)
+    with _damage_is_said(arguments.folder):
+        if arguments.out is None:
+            write_failed_cases(arguments.folder, sys.stdout, arguments.status)
+            sys.stdout.flush()
+            print(describe_failures(load(arguments.folder)) or "every configuration finished", file=sys.stderr)
+            return
+        count = write_rerun(arguments.folder, arguments.out, arguments.status)
     again, rerun = arguments.out / "study.toml", arguments.out / "results"
     print(f"{count:,} cases in {arguments.out / 'cases.csv'}")
     print(f"change [solver] in {again} as you like, then:")
@@ -58,13 +86,14 @@ def plot(arguments: argparse.Namespace) -> None:
     out = arguments.out or arguments.folder / "overview.png"
     if out.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InputError(f"--out {out}: the kind of picture is told by its ending\nallowed: .png, .pdf, .svg")
-    figure = draw(
-        load(arguments.folder),
-        outcomes=arguments.outcome,
-        x=arguments.x,
-        by=arguments.by,
-        select=_selection(arguments.select),
-    )
+    if not out.parent.is_dir():
+        raise InputError(f"--out {out}: there is no directory {out.parent}")
+    dataset = load(arguments.folder)
+    _not_run_yet(arguments.folder)
+    with _damage_is_said(arguments.folder):
+        figure = draw(
+            dataset, outcomes=arguments.outcome, x=arguments.x, by=arguments.by, select=_selection(arguments.select)
+        )
     figure.savefig(out, dpi=150)
     print(f"drawn in {out}")
 
@@ -79,11 +108,18 @@ def table(arguments: argparse.Namespace) -> None:
         raise InputError("--curves needs --csv: a time history has too many rows to print")
     if arguments.limit < 1:
         raise InputError(f"--limit {arguments.limit}: a whole number of at least 1 is needed")
-    if arguments.csv:
-        write_csv(dataset, sys.stdout, outcomes=arguments.outcome, select=select, curves=arguments.curves)
-        return
+    missing = _not_run_yet(arguments.folder)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    print_table(dataset, sys.stdout, outcomes=arguments.outcome, select=select, limit=arguments.limit, width=width)
+    with _damage_is_said(arguments.folder):
+        if arguments.csv:
+            write_csv(dataset, sys.stdout, outcomes=arguments.outcome, select=select, curves=arguments.curves)
+        else:
+            print_table(
+                dataset, sys.stdout, outcomes=arguments.outcome, select=select, limit=arguments.limit, width=width
+            )
+    if missing:
+        sys.stdout.flush()
+        print(missing, file=sys.stderr)
 
 
 def _selection(words: list[str]) -> dict[str, str]:

@@ -63,6 +63,8 @@ def run(arguments: argparse.Namespace) -> None:
         value = getattr(arguments, name)
         if value is not None and value < 1:
             raise InputError(f"--{name} {value}: a whole number of at least 1 is needed")
+    if arguments.cluster is not None and arguments.devices is not None:
+        raise InputError("--devices is for this machine: each worker of a --cluster uses all its own")
     if arguments.study.endswith(".toml"):
         _run_file(Path(arguments.study), arguments)
         return

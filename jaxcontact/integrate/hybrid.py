@@ -160,6 +160,13 @@ def sample(system: HybridSystem, settings: Settings, segment: Segment, t: jax.Ar
     """States (n, count, *lanes) inside a segment at times t (count, *lanes)."""
     tableau = TABLEAUS[settings.stepper]
     fraction = (t - segment.t0) / segment.h
+    if not tableau.kick_drift:
+        # Slopes to coefficients once, then Horner for every point: a quarter of the work of weighting slopes at each.
+        powers = segment.h * jnp.tensordot(jnp.asarray(tableau.dense.T, segment.y.dtype), segment.slopes, 1)
+        value = jnp.zeros_like(segment.y[:, None])
+        for coefficients in powers[::-1]:
+            value = (value + coefficients[:, None]) * fraction
+        return segment.y[:, None] + value
     return _inside(
         system, tableau, segment.y[:, None], segment.h, segment.slopes[:, :, None], _dense_weights(tableau, fraction)
     )

@@ -32,6 +32,7 @@ STATUS_NAMES = tuple(name for name, _ in STATUS)
     TIME_LIMIT,
     EXCLUDED,
 ) = range(len(STATUS))
+NOT_FAILED = (RUNNING, FINISHED, EXCLUDED)  # not run yet, run to its end, not to be run
 
 
 class Machine(NamedTuple):
@@ -59,3 +60,8 @@ def simulate_steps(machine: Machine, params: Any, count: int) -> Any:
     """Run `count` machine steps and return the outcomes. The loop has a fixed length, so reverse mode works too."""
     state, _ = jax.lax.scan(lambda state, _: (machine.step(params, state), None), machine.init(params), length=count)
     return machine.finish(params, state)
+
+
+def lane_wide(tree: Any, lanes: tuple[int, ...]) -> Any:
+    """Give every lane its own copy of numbers that nothing varied enters."""
+    return jax.tree.map(lambda a: jnp.broadcast_to(a, lanes) if jnp.ndim(a) == 0 else a, tree)

@@ -49,8 +49,8 @@ class Settings:
                 or not (isfinite(value) or name == "max_time")
             ):
                 raise InputError(f"[solver] {name} = {value!r}: a number above 0 is needed")
-            if name == "max_steps" and value != int(value):
-                raise InputError(f"[solver] max_steps = {value!r}: a whole number is needed")
+            if name == "max_steps" and (value != int(value) or value >= 2**31):
+                raise InputError(f"[solver] max_steps = {value!r}: a whole number below 2^31 is needed")
 
     def as_dict(self) -> dict[str, str | float | int]:
         """The settings by name, for the record kept with a result."""

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxcontact.integrate.machine import Machine
+from jaxcontact.integrate.machine import Machine, lane_wide
 
 
 def with_tangents(machine: Machine, names: Sequence[str]) -> Machine:
@@ -21,18 +21,15 @@ def with_tangents(machine: Machine, names: Sequence[str]) -> Machine:
     """
 
     def init(params):
-        return _push(machine.init, params, names)
+        lanes = jnp.broadcast_shapes(*(jnp.shape(value) for value in params.values()))
+        return _push(lambda p: lane_wide(machine.init(p), lanes), params, names)
 
     def step(params, state):
-        return _push(lambda p, s: machine.step(p, s), params, names, state)
+        return _push(machine.step, params, names, state)
 
     def finish(params, state):
         lanes = machine.done(state[0]).shape
-
-        def lane_wide(p, s):  # what nothing varied enters may have no lanes
-            return jax.tree.map(lambda a: jnp.broadcast_to(a, lanes) if jnp.ndim(a) == 0 else a, machine.finish(p, s))
-
-        values, slopes = _push(lane_wide, params, names, state)
+        values, slopes = _push(lambda p, s: lane_wide(machine.finish(p, s), lanes), params, names, state)
         tree = jax.tree.structure(values)
         found = iter(slopes)
         return {

@@ -108,6 +108,8 @@ def _from_csv(known: Names, path: Path) -> tuple[Cases, dict[str, str]]:
         raise InputError(f"{path}: a header with parameter names and at least one row of numbers are needed")
 
     (header_line, header), *body = rows
+    if len(header) == 1 and ";" in header[0]:
+        raise InputError(f"{path}, line {header_line}: columns must be separated by commas, not semicolons")
     columns = _header(known, header, f"{path}, line {header_line}")
     for line, row in body:
         if len(row) != len(columns):

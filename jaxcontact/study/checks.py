@@ -136,10 +136,9 @@ def _bounded(value: float, named: "Parameter | FreeName", where: str = "") -> fl
     low = named.low - 1e-12 * abs(named.low)
     high = named.high + 1e-12 * abs(named.high)
     if not low <= value <= high:
-        unit = unit_label(named.unit)
+        unit = "" if unit_label(named.unit) == "1" else f" {named.unit}"
         place = f" ({where})" if where else ""
         raise InputError(
-            f"{named.name} = {value:.10g} {unit}{place} is out of bounds\n"
-            f"allowed: {named.low:g} to {named.high:g} {unit}"
+            f"{named.name} = {value:.10g}{unit}{place} is out of bounds\nallowed: {named.low:g} to {named.high:g}{unit}"
         )
     return value

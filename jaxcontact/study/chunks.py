@@ -60,6 +60,11 @@ class Cut:
         """How many chunks there are."""
         return math.prod(self.blocks)
 
+    @property
+    def most(self) -> int:
+        """How many configurations a chunk has at the most."""
+        return math.prod(self.shape)
+
     def chunk(self, number: int) -> Chunk:
         """Return the chunk of that number; in their order chunks follow each other through the space."""
         where, rest = [], number

@@ -72,7 +72,7 @@ class ClusterExecutor:
 
     def stream(
         self, job: Job, batches: Iterable[tuple[Hashable, Numbers]], watch: Watch = lambda runs: None
-    ) -> Iterator[tuple[Hashable, Found]]:
+    ) -> Iterator[tuple[Hashable, Found | None]]:
         """Yield (key, what was found) of each batch as it becomes complete, in any order."""
         if MODELS.get(job.model.name) is not job.model:
             raise InputError(
@@ -91,7 +91,7 @@ class ClusterExecutor:
 
     def _stream(
         self, errand: "Errand", batches: Iterable[tuple[Hashable, Numbers]], watch: Watch
-    ) -> Iterator[tuple[Hashable, Found]]:
+    ) -> Iterator[tuple[Hashable, Found | None]]:
         waiting, came_back, runs = iter(batches), SimpleQueue[Any](), 0
         under_way: dict[Any, _Sent] = {}  # by dask's name for the task
         window = _Window(self)
@@ -105,7 +105,10 @@ class ClusterExecutor:
             while True:
                 # Memory is bounded by what is under way: one batch at work and one in reserve for each worker.
                 while len(under_way) < window.size() and (batch := next(waiting, None)) is not None:
-                    send(*batch)
+                    if len(next(iter(batch[1].values()), ())):
+                        send(*batch)
+                    else:
+                        yield batch[0], None
                 if not under_way:
                     return
                 try:

@@ -30,6 +30,7 @@ class Errand:
     constants: tuple[tuple[str, float], ...]
     names: tuple[str, ...]
     total: int
+    batch: int
     lanes: int | None
 
     @classmethod
@@ -46,6 +47,7 @@ class Errand:
             constants=tuple(job.constants.items()),
             names=job.names,
             total=job.total,
+            batch=job.batch,
             lanes=lanes,
         )
 
@@ -60,6 +62,7 @@ class Errand:
             constants=dict(self.constants),
             names=self.names,
             total=self.total,
+            batch=self.batch,
         )
 
 

@@ -30,6 +30,7 @@ class Job(NamedTuple):
     constants: Mapping[str, float]
     names: tuple[str, ...]  # the parameters that each configuration brings
     total: int
+    batch: int  # configurations that come at a time, at most
 
 
 class Executor(Protocol):
@@ -37,8 +38,8 @@ class Executor(Protocol):
 
     def stream(
         self, job: Job, batches: Iterable[tuple[Hashable, Numbers]], watch: Watch
-    ) -> Iterator[tuple[Hashable, Found]]:
-        """Yield (key, what was found) of each batch as it becomes complete, in any order."""
+    ) -> Iterator[tuple[Hashable, Found | None]]:
+        """Yield (key, what was found) of each batch when complete, in any order; of an empty one None, at once."""
         ...
 
 
@@ -57,8 +58,8 @@ class LocalExecutor:
 
     def stream(
         self, job: Job, batches: Iterable[tuple[Hashable, Numbers]], watch: Watch = lambda runs: None
-    ) -> Iterator[tuple[Hashable, Found]]:
-        """Yield (key, what was found) of each batch as it becomes complete, in any order."""
+    ) -> Iterator[tuple[Hashable, Found | None]]:
+        """Yield (key, what was found) of each batch when complete, in any order; of an empty one None, at once."""
         return self.driver(job, watch).stream(batches)
 
     def driver(self, job: Job, watch: Watch = lambda runs: None) -> LaneDriver:
@@ -69,6 +70,7 @@ class LocalExecutor:
             job.constants,
             job.names,
             total=job.total,
+            batch=job.batch,
             devices=self._devices,
             lanes=self._lanes,
             watch=watch,
@@ -77,7 +79,7 @@ class LocalExecutor:
         return driver
 
 
-def job_of(study: Study) -> Job:
+def job_of(study: Study, batch: int | None = None) -> Job:
     """What has to be run for a study. Where nothing varies, the model's first parameter is brought all the same."""
     constants = study.constant_params()
     names = tuple(p.name for p in study.model.parameters if p.name not in constants) or (next(iter(constants)),)
@@ -90,6 +92,7 @@ def job_of(study: Study) -> Job:
         constants={name: value for name, value in constants.items() if name not in names},
         names=names,
         total=study.space.total,
+        batch=min(batch or study.space.total, study.space.total),
     )
 
 
@@ -100,33 +103,22 @@ def result_types(job: Job) -> dict[str, dict[str, np.dtype]]:
 
 
 def compute(
-    study: Study, chunks: Iterable[Chunk], executor: Executor, watch: Watch = lambda runs: None
+    study: Study, chunks: Iterable[Chunk], executor: Executor, batch: int, watch: Watch = lambda runs: None
 ) -> Iterator[tuple[Chunk, Configurations, Found]]:
-    """Run the chunks' configurations. Those that a condition excludes are not run; their status says so."""
-    job = job_of(study)
-    under_way: dict[int, tuple[Chunk, Configurations]] = {}
-    nothing_to_run: list[int] = []
+    """Run chunks of at most `batch` configurations. What a condition excludes is not run, and its status says so."""
+    job = job_of(study, batch)
+    under_way: dict[Hashable, tuple[Chunk, Configurations]] = {}
 
     def batches():
         for chunk in chunks:
             numbers = study.configurations(chunk.start, chunk.stop)
             under_way[chunk.number] = chunk, numbers
-            if not numbers.allowed.any():
-                nothing_to_run.append(chunk.number)
-                continue
             params = numbers.params or _bring(study, job.names, chunk.size)
             yield chunk.number, {name: values[numbers.allowed] for name, values in params.items()}
 
-    def completed(number, found):
-        chunk, numbers = under_way.pop(number)
-        return chunk, numbers, _with_excluded(job, numbers.allowed, found)
-
     for number, found in executor.stream(job, batches(), watch):
-        while nothing_to_run:
-            yield completed(nothing_to_run.pop(), None)
-        yield completed(number, found)
-    while nothing_to_run:
-        yield completed(nothing_to_run.pop(), None)
+        chunk, numbers = under_way.pop(number)
+        yield chunk, numbers, _with_excluded(job, numbers.allowed, found)
 
 
 def _bring(study: Study, names: tuple[str, ...], size: int) -> dict[str, np.ndarray]:

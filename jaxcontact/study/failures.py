@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from jaxcontact.errors import InputError, unknown
-from jaxcontact.integrate.machine import EXCLUDED, FINISHED, RUNNING, STATUS, STATUS_NAMES
+from jaxcontact.integrate.machine import EXCLUDED, NOT_FAILED, RUNNING, STATUS, STATUS_NAMES
 from jaxcontact.study.chunks import Cut
 from jaxcontact.study.definition import Study
 from jaxcontact.study.folder import load, read_card
@@ -22,7 +22,6 @@ from jaxcontact.study.toml import write_toml
 
 _BLOCK = 2**18  # configurations read at a time
 _NARROW = 0.9  # failures within less than this share of the space sit "somewhere"
-_NOT_TO_RERUN = (RUNNING, FINISHED, EXCLUDED)
 
 
 class _Block(NamedTuple):
@@ -34,7 +33,10 @@ class _Block(NamedTuple):
 
 
 def describe_failures(dataset: xr.Dataset) -> str:
-    """Say what went wrong, how often and where, a few lines per status; empty if every configuration finished."""
+    """Say what went wrong, how often and where, a few lines per status; empty if every configuration finished.
+
+    What a condition excluded, and what has not been run yet, is told too, but is no failure.
+    """
     counts = np.zeros(len(STATUS), np.int64)
     # Names, such as those of approaches side by side, have no range.
     names = [name for name in parameter_names(dataset) if np.issubdtype(dataset[name].dtype, np.number)]
@@ -46,16 +48,23 @@ def describe_failures(dataset: xr.Dataset) -> str:
             for i, name in enumerate(names):
                 values = block.values(name)[here]
                 low[code, i], high[code, i] = min(low[code, i], values.min()), max(high[code, i], values.max())
-    total, failed = int(counts.sum()), [code for code in range(len(STATUS)) if counts[code] and code != FINISHED]
-    if not failed:
-        return ""
-    inside = _count_inside(dataset, names, low, high, failed)
-    lines = [f"{total - counts[FINISHED]:,} of {total:,} configurations did not finish:"]
+    total, failed = int(counts.sum()), [code for code in range(len(STATUS)) if counts[code] and code not in NOT_FAILED]
+    told = failed + ([EXCLUDED] if counts[EXCLUDED] else [])
+    inside = _count_inside(dataset, names, low, high, told)
+
+    def where(code: int) -> list[str]:
+        return _where(dataset, names, low[code], high[code], inside[code], int(counts[code]), total)
+
+    lines = []
+    if failed:
+        lines.append(f"{sum(counts[failed]):,} of {total:,} configurations did not finish:")
     for code in failed:
         name, sentence = STATUS[code]
-        lines.append(f"  {counts[code]:,} {name}: {sentence}")
-        if code != RUNNING:  # what is not there yet is nowhere: of samples not even the parameters are known
-            lines += _where(dataset, names, low[code], high[code], inside[code], int(counts[code]), total)
+        lines += [f"  {counts[code]:,} {name}: {sentence}", *where(code)]
+    if counts[EXCLUDED]:
+        lines += [f"{counts[EXCLUDED]:,} of {total:,} were excluded by [require], and not run", *where(EXCLUDED)]
+    if counts[RUNNING]:  # where they are is not told: of samples that are not there yet not even the parameters are
+        lines.append(f"{counts[RUNNING]:,} of {total:,} have not been run yet")
     return "\n".join(lines)
 
 
@@ -66,18 +75,19 @@ def write_failed_cases(folder: str | Path, stream: IO[str], only: Collection[str
     """
     for name in only:
         if name not in STATUS_NAMES:
-            raise unknown("status", name, [STATUS_NAMES[i] for i in range(len(STATUS)) if i not in _NOT_TO_RERUN])
+            raise unknown("status", name, [STATUS_NAMES[i] for i in range(len(STATUS)) if i not in NOT_FAILED])
     dataset = load(folder)
-    wanted = [code for code in range(len(STATUS)) if code not in _NOT_TO_RERUN]
+    wanted = [code for code in range(len(STATUS)) if code not in NOT_FAILED]
     if only:
         wanted = [STATUS_NAMES.index(name) for name in only]
     names = [name for name in parameter_names(dataset) if name not in ("sample", "case", "index")]
     if not names:
         raise InputError(f"{folder} holds one configuration and nothing that varies: run its study again instead")
     writer, count = csv.writer(stream, lineterminator="\n"), 0
-    writer.writerow(["index", *(_heading(dataset[name]) for name in names)])
     for block in _blocks(dataset):
         (chosen,) = np.nonzero(np.isin(block.status, wanted))
+        if count == 0 and len(chosen):  # without failures, nothing is written
+            writer.writerow(["index", *(_heading(dataset[name]) for name in names)])
         columns = [block.values(name)[chosen].tolist() for name in names]
         for row in zip((block.start + chosen).tolist(), *columns, strict=True):
             writer.writerow([row[0], *(repr(value) for value in row[1:])])

@@ -94,7 +94,7 @@ class InMemory:
     configurations_done = failed = 0  # at the start there is nothing
 
     def __init__(self, study: Study, cut: Cut) -> None:
-        self._cut, self._layout = cut, layout(study)
+        self.cut, self._layout = cut, layout(study)
         try:
             self._arrays = {v.name: np.empty(v.sizes, v.dtype) for v in self._layout.variables}
         except (MemoryError, ValueError):  # numpy's words for too much, and for far too much
@@ -107,7 +107,7 @@ class InMemory:
 
     def missing(self) -> Iterator[Chunk]:
         """Return all chunks, in order."""
-        return self._cut.chunks()
+        return self.cut.chunks()
 
     def write(self, chunk: Chunk, values: Mapping[str, np.ndarray]) -> None:
         """Put a chunk in its place."""

@@ -20,13 +20,15 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxcontact.errors import InputError
-from jaxcontact.integrate.machine import Machine
+from jaxcontact.integrate.machine import Machine, lane_wide
 from jaxcontact.integrate.settings import Settings
 
 # How many lanes a device has at most by default. A CPU's are few enough for the states to stay in its cache (measured
 # on the crutch: 16 to 128 lanes alike, 1024 three times slower a lane); an accelerator needs enough to be busy.
 CPU_LANES, ACCELERATOR_LANES = 128, 2**15
-_QUEUE = 32  # configurations in a device's queue, per lane
+_QUEUES = (1, 4, 32)  # configurations in a device's queue, per lane
+_MOST_BYTES = {"cpu": 2**27}  # that lanes and results may take on a device; time histories are large
+_MOST_BYTES_ELSEWHERE = 2**31
 _SHARE = 16  # one lane in so many is refilled at a time: lanes wait for their refill about half as long as that
 _PAUSE = 0.5  # s that the compiled program may run before the host has a look
 
@@ -83,7 +85,7 @@ def lane_program(build: Builder, carry: Carry, queue, count, constants, settings
         state, varied, place = jax.tree.map(
             lambda old, new: old.at[..., lane].set(new, mode="drop"),
             (c.state, c.varied, c.place),
-            (_lane_wide(machine.init(params(varied)), refills), varied, jnp.where(entry < count, entry, idle)),
+            (lane_wide(machine.init(params(varied)), (refills,)), varied, jnp.where(entry < count, entry, idle)),
         )
         taken = jnp.minimum(c.next + jnp.sum(lane < lanes, dtype=jnp.int32), count)
         return Carry(state, varied, place, taken, c.steps, results)
@@ -110,11 +112,6 @@ def lane_program(build: Builder, carry: Carry, queue, count, constants, settings
     return jax.lax.while_loop(unfinished, turn, carry._replace(steps=jnp.zeros_like(carry.steps)))
 
 
-def _lane_wide(state: Any, lanes: int) -> Any:
-    """Give every lane its own copy of what nothing varied enters."""
-    return jax.tree.map(lambda a: jnp.broadcast_to(a, (lanes,)) if jnp.ndim(a) == 0 else a, state)
-
-
 def carry_idle(carry: Carry) -> int:
     """The place of a lane without work: one past the end of the results."""
     return jax.tree.leaves(carry.results)[0].shape[-1]
@@ -137,7 +134,7 @@ def _machine_shapes(build: Builder, settings: Settings, constants, names, number
     def of_one_lane(constants, varied):
         params = {**constants, **varied}
         machine = build(settings)
-        state = _lane_wide(machine.init(params), 1)
+        state = lane_wide(machine.init(params), (1,))
         return Shapes(state, machine.finish(params, state))
 
     return jax.eval_shape(
@@ -194,7 +191,7 @@ class _Batch:
 class Tally:
     """What a stream has cost: machine steps times lanes, runs that came back, and how often memory ran out.
 
-    `began` is when the first results were asked for (`time.perf_counter`), with all preparations made.
+    `began` is when the program was first called (`time.perf_counter`): a first call compiles it.
     """
 
     lane_steps: int = 0
@@ -208,7 +205,8 @@ class LaneDriver:
 
     `build(settings)` gives the machine; the same function object means the same compiled program. `constants` are the
     parameters shared by all configurations (SI numbers), `names` those that each configuration brings. At most `total`
-    configurations will come: small studies get few lanes.
+    configurations will come, small studies get few lanes; at most `batch` of them at a time, if that is known.
+    `lanes` is the most that a device may have.
     """
 
     def __init__(
@@ -219,6 +217,7 @@ class LaneDriver:
         names: Iterable[str],
         *,
         total: int,
+        batch: int | None = None,
         devices: Iterable[Any] | None = None,
         lanes: int | None = None,
         watch: Callable[[int], None] = lambda runs: None,
@@ -228,30 +227,40 @@ class LaneDriver:
         usual = lanes or (CPU_LANES if on_cpu else ACCELERATOR_LANES)
         self._devices = available[: max(1, min(len(available), -(-total // usual)))]
         each = -(-total // len(self._devices))
-        self._lanes = _fitting(each, usual, on_cpu)
-        self._queue = self._lanes if each <= self._lanes else _QUEUE * self._lanes
+        self._lanes = lanes if lanes and each >= lanes else _fitting(each, usual, on_cpu)
+        at_a_time = -(-min(batch or total, total) // len(self._devices))
+        # As much room as can be used, in few sizes.
+        rooms = [self._lanes * size for size in _QUEUES]
+        self._queue = next((room for room in rooms if room >= at_a_time), rooms[-1])
         self._build, self._settings, self._names = build, settings, tuple(names)
         self._constants = {name: np.asarray(value) for name, value in constants.items()}
         self._watch = watch
         self._budget = 32
         self.tally = Tally()
-        self._reset()
+        self._returned = 0  # runs of batches that have been handed out
+        self._shapes = machine_shapes(build, settings, tuple(self._constants), self._names)
+        self._fit_memory(_MOST_BYTES.get(available[0].platform, _MOST_BYTES_ELSEWHERE))
+        self._carry: Carry | None = None  # made when it is needed
+        self._batches: dict[Hashable, _Batch] = {}
 
     def stream(self, batches: Iterable[tuple[Hashable, Numbers]]) -> Iterator[tuple[Hashable, Any]]:
         """Yield (key, results) of every batch as soon as it is complete; results end with an axis over the batch.
 
-        Batches may come back in another order. When a device's memory runs out, lanes and queue are halved and what was
-        under way starts again.
+        An empty batch comes straight back, with None. Batches may come back in another order. When a device's memory
+        runs out, lanes and queue are halved and what was under way starts again.
         """
         waiting, again = iter(batches), deque[tuple[Hashable, Numbers]]()
         while True:
             batch = again.popleft() if again else next(waiting, None)
             try:
+                if self._carry is None:
+                    self._reset()
                 yield from self._feed(*batch) if batch else self._drain()
             except _OUT_OF_MEMORY as error:
                 if not _is_out_of_memory(error):
                     raise
-                again.extend((key, kept.varied) for key, kept in self._batches.items())
+                under_way = {key: kept.varied for key, kept in self._batches.items()}
+                again.extend((under_way if batch is None else under_way | {batch[0]: batch[1]}).items())
                 self._shrink(error)
                 continue
             if batch is None:
@@ -266,8 +275,7 @@ class LaneDriver:
         mesh = Mesh(np.array(self._devices), ("device",))
         self._split = NamedSharding(mesh, PartitionSpec("device"))
         self._program = _compiled(self._build, self._devices)
-        devices, lanes = len(self._devices), self._lanes
-        shapes = machine_shapes(self._build, self._settings, tuple(self._constants), self._names)
+        devices, lanes, shapes = len(self._devices), self._lanes, self._shapes
         rooms = self._queue + self._lanes
         whole = Carry(
             state=jax.tree.map(lambda a: np.zeros((devices, *a.shape[:-1], lanes), a.dtype), shapes.state),
@@ -277,7 +285,16 @@ class LaneDriver:
             steps=np.zeros(devices, np.int32),
             results=jax.tree.map(lambda a: np.zeros((devices, *a.shape[:-1], rooms), a.dtype), shapes.results),
         )
-        self._carry: Carry = jax.device_put(whole, self._split)
+        self._carry = jax.device_put(whole, self._split)
+
+    def _fit_memory(self, most: int) -> None:
+        """Have fewer lanes, and a shorter queue, where states and results are large."""
+        state, result = (
+            sum(int(np.prod(a.shape)) * a.dtype.itemsize for a in jax.tree.leaves(t)) for t in self._shapes
+        )
+        while self._lanes > 1 and self._lanes * (state + result) > most // 2:
+            self._lanes //= 2
+        self._queue = max(self._lanes, min(self._queue, most // 2 // max(result, 1)))
 
     def _shrink(self, error: Exception) -> None:
         if self._lanes == 1:
@@ -285,16 +302,18 @@ class LaneDriver:
                 f"the device has not enough memory even for one configuration at a time ({str(error).splitlines()[0]})"
             ) from None
         self.tally.shrunk += 1
+        self.tally.runs = self._returned
         self._lanes //= 2
-        self._queue //= 2
-        self._reset()
+        self._queue = max(self._lanes, self._queue // 2)
+        self._carry, self._batches = None, {}
 
     def _feed(self, key: Hashable, varied: Numbers) -> Iterator[tuple[Hashable, Any]]:
         """Put a batch through the queues, a part at a time."""
-        size = len(next(iter(varied.values())))
-        self._batches[key] = _Batch(varied, size)
+        size = len(next(iter(varied.values()), ()))
         if size == 0:
-            raise ValueError("an empty batch has no results")
+            yield key, None
+            return
+        self._batches[key] = _Batch(varied, size)
         part = self._queue * len(self._devices)
         for first in range(0, size, part):
             yield from self._through(key, first, {name: v[first : first + part] for name, v in varied.items()})
@@ -311,6 +330,7 @@ class LaneDriver:
         # Neighbours go to different devices: an expensive corner of the space is then everybody's.
         entries = {name: self._dealt(values) for name, values in varied.items()}
         # Lanes at work keep their run, and their results go to the room behind the queue.
+        assert self._carry is not None
         place = np.asarray(self._carry.place)
         at_work = place < queue + lanes
         place = np.where(at_work, queue + np.arange(lanes, dtype=np.int32), place)
@@ -323,8 +343,8 @@ class LaneDriver:
             began = time.perf_counter()
             self.tally.began = self.tally.began or began
             arguments = (entries, on_devices, self._constants, self._settings, np.int32(self._budget), np.bool_(drain))
-            self._carry = self._program(self._carry, *arguments)
-            taken, steps, place = (np.asarray(a) for a in (self._carry.next, self._carry.steps, self._carry.place))
+            self._carry = now = self._program(self._carry, *arguments)
+            taken, steps, place = (np.asarray(a) for a in (now.next, now.steps, now.place))
             self._pace(int(steps.max()), time.perf_counter() - began)
             self.tally.lane_steps += int(steps.sum()) * lanes
             busy = int(np.sum(place < queue + lanes))
@@ -349,10 +369,13 @@ class LaneDriver:
     def _collect(self, key: Hashable, first: int, size: int, carried: np.ndarray, place: np.ndarray):
         """Hand out what the results hold: of lanes carried over that have finished, and of this queue's entries."""
         devices, lanes, queue = len(self._devices), self._lanes, self._queue
-        results = jax.tree.map(np.asarray, self._carry.results)
+        assert self._carry is not None
+        leaves, tree = jax.tree.flatten(self._carry.results)
+        # Device by device: put together they would all be copied once more.
+        parts = [{int(s.index[0].start or 0): np.asarray(s.data)[0] for s in a.addressable_shards} for a in leaves]
 
         def taken(device: int, rooms: np.ndarray) -> Any:  # configurations first
-            return jax.tree.map(lambda a: np.moveaxis(a[device][..., rooms], -1, 0), results)
+            return tree.unflatten([np.moveaxis(part[device][..., rooms], -1, 0) for part in parts])
 
         finished = defaultdict(list)  # together by device and batch: one by one they would take longer than their runs
         for device, lane in np.argwhere(carried & (place != queue + np.arange(lanes))).tolist():
@@ -371,6 +394,7 @@ class LaneDriver:
             self._keep(key, first + entries * devices + device, taken(device, entries))
         for complete in [k for k, batch in self._batches.items() if batch.missing == 0]:
             whole = self._batches.pop(complete).results
+            self._returned += len(jax.tree.leaves(whole)[0])
             yield complete, jax.tree.map(lambda a: np.moveaxis(a, 0, -1), whole)
 
     def _keep(self, key: Hashable, positions: np.ndarray, found: Any) -> None:

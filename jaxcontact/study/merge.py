@@ -66,7 +66,7 @@ def _rows_of(chunk: Chunk, place: np.ndarray, finished: np.ndarray) -> np.ndarra
 def _replaced(chunk: Chunk, values: dict, again: xr.Dataset, rows: np.ndarray, place: np.ndarray, number: int) -> dict:
     """Return the chunk's values with those of `rows` in their places."""
     values = {name: np.array(block) for name, block in values.items()}
-    values.setdefault(MERGE, np.zeros(chunk.shape, np.int8))
+    values.setdefault(MERGE, np.zeros(chunk.shape, np.int16))
     where = np.unravel_index(place - chunk.start, chunk.shape)
     for name, block in values.items():
         if name == MERGE:

@@ -31,6 +31,8 @@ from jaxcontact.study.space import SCALES, Axis, Grid, Interval, ListAxis, Range
 if TYPE_CHECKING:
     from jaxcontact.models.model import Parameter
 
+MOST_VALUES = 10**8  # on one axis: they are all written to the result
+
 
 class Described(NamedTuple):
     """A space, the values set by hand (stated units), and the units written beside free names."""
@@ -154,7 +156,10 @@ def _axis(named: "Parameter | FreeName", spec: Any) -> Axis:
     interval = _interval(named, spec, where)
     if "count" not in spec:
         raise InputError(f"{where}: 'count' is missing: how many values, both ends included?")
-    return RangeAxis(named.name, interval, whole_number(spec["count"], f"{where}: count", least=1))
+    count = whole_number(spec["count"], f"{where}: count", least=1)
+    if count > MOST_VALUES:
+        raise InputError(f"{where}: count = {count:,}: at most {MOST_VALUES:,} values are allowed on one axis")
+    return RangeAxis(named.name, interval, count)
 
 
 def _linked_axis(named: "Parameter | FreeName", spec: Mapping[str, Any], leader: Axis) -> Axis:

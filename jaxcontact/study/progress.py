@@ -33,8 +33,7 @@ class ProgressDisplay:
 
     def __enter__(self) -> "ProgressDisplay":
         """Start waiting."""
-        if self._terminal:
-            self._timer.start()
+        self._timer.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -63,6 +62,10 @@ class ProgressDisplay:
     def _open_bar(self) -> None:
         with self._lock:
             if self._total == 0:
+                return
+            if not self._terminal:
+                if self._done == self._begin_done and self._compiling:
+                    print(f"{self._label}: {self._words()}", file=self._stream, flush=True)
                 return
             columns = (
                 TextColumn("{task.description}"),

@@ -5,7 +5,7 @@ from math import prod
 from pathlib import Path
 
 from jaxcontact.errors import InputError
-from jaxcontact.integrate.machine import FINISHED, STATUS
+from jaxcontact.integrate.machine import EXCLUDED, NOT_FAILED, STATUS
 from jaxcontact.study.folder import JOURNAL, locked_since, read_card
 from jaxcontact.study.journal import Entry, Journal
 
@@ -40,8 +40,13 @@ def describe_status(folder: str | Path, *, now: float | None = None) -> str:
     for entry in entries:
         for code, count in entry.statuses.items():
             counts[int(code)] = counts.get(int(code), 0) + count
-    failed = [f"{count:,} {STATUS[code][0]}" for code, count in sorted(counts.items()) if code != FINISHED]
-    lines.append(f"did not finish: {', '.join(failed)}" if failed else "all that was run so far finished")
+    failed = [f"{count:,} {STATUS[code][0]}" for code, count in sorted(counts.items()) if code not in NOT_FAILED]
+    if failed:
+        lines.append(f"did not finish: {', '.join(failed)}")
+    elif done:
+        lines.append("all that was run so far finished")
+    if counts.get(EXCLUDED):
+        lines.append(f"excluded by [require], and not run: {counts[EXCLUDED]:,}")
     return "\n".join(lines)
 
 
@@ -57,7 +62,9 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    if seconds < 2 * 86400:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:,.0f} days"
 
 
 def pace(rate: float) -> str:

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ import numcodecs
 import numpy as np
 import zarr
 
-from jaxcontact.integrate.machine import FINISHED
+from jaxcontact.integrate.machine import NOT_FAILED
 from jaxcontact.study.chunks import Chunk, Cut
 from jaxcontact.study.definition import Study
 from jaxcontact.study.folder import (
@@ -93,8 +92,14 @@ class Store:
 
     @property
     def failed(self) -> int:
-        """How many of them did not finish."""
-        return self.configurations_done - sum(e.statuses.get(str(FINISHED), 0) for e in self.journal.entries.values())
+        """How many of them failed."""
+        counts = (e.statuses.get(str(code), 0) for e in self.journal.entries.values() for code in NOT_FAILED)
+        return self.configurations_done - sum(counts)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the folder has results of this study already."""
+        return (self.folder / CARD).exists() and not self._fresh
 
     def notices(self) -> list[str]:
         """Say what was found when the store was opened, if it is worth knowing."""
@@ -106,7 +111,7 @@ class Store:
         if self.lost_merges:
             found.append(f"{self.folder}: {self.lost_merges} of them had merged results: merge those again afterwards")
         if self.cut != Cut.into(self.cut.sizes, self._usual):
-            found.append(f"{self.folder} was begun with chunks of {prod(self.cut.shape):,}, and goes on with them")
+            found.append(f"{self.folder} was begun with chunks of {self.cut.most:,}, and goes on with them")
         return found
 
     def missing(self) -> Iterator[Chunk]:
@@ -276,7 +281,7 @@ def _blank(variable: Variable) -> float | None:
 
 def _merge_note(study: Study) -> Variable:
     attrs = {"units": "1", "long_name": "0: this study's own result; n: from the n-th merge, see attribute merges"}
-    return Variable(MERGE, study.space.dims, study.space.sizes, np.dtype(np.int8), attrs)
+    return Variable(MERGE, study.space.dims, study.space.sizes, np.dtype(np.int16), attrs)
 
 
 def _plain(value: Any) -> Any:

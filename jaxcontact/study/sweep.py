@@ -7,7 +7,8 @@ import numpy as np
 import xarray as xr
 
 from jaxcontact.errors import InputError
-from jaxcontact.integrate.machine import BAD_VALUE, CANNOT_TOUCH, FINISHED, MOVING_UP, STATUS
+from jaxcontact.integrate.machine import BAD_VALUE, CANNOT_TOUCH, MOVING_UP, NOT_FAILED, STATUS
+from jaxcontact.study.checks import whole_number
 from jaxcontact.study.chunks import USUAL, USUAL_WITH_CURVES, Cut
 from jaxcontact.study.definition import Study
 from jaxcontact.study.execute import Executor, LocalExecutor, compute
@@ -38,8 +39,12 @@ def run(
     float32 otherwise; attribute `dtype` says which. `progress(done, total, failed)` is called as the run goes on, and
     `notice` with what a person should know about the store: damage that was found, and what is done about it.
     """
-    if chunk is not None and (isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1):
-        raise InputError(f"chunk = {chunk!r}: a whole number of at least 1 is needed")
+    if not isinstance(study, Study):
+        raise InputError(f"run: a study is needed, not {study!r}\nallowed: study(...), or Study.from_file(path)")
+    if fresh and out is None:
+        raise InputError("fresh = True: there is nothing to throw away without out = a directory")
+    if chunk is not None:
+        chunk = whole_number(chunk, "chunk", least=1)
     executor = executor or LocalExecutor()
     most = chunk or (USUAL_WITH_CURVES if study.output.curves else USUAL)
     if out is None:
@@ -48,7 +53,7 @@ def run(
         _fill(study, kept, executor, progress)
         return kept.dataset()
     store = Store(out, study, chunk=most, fresh=fresh)
-    if study.space.dims == ():
+    if study.space.dims == () and not store.begun:
         _try_one(study, executor)  # before anything is written: if it is impossible, nothing is
     with store:
         for text in store.notices():
@@ -64,20 +69,20 @@ def _fill(study: Study, kept: InMemory | Store, executor: Executor, progress: Pr
 
     def tell(runs: int) -> None:
         nonlocal latest
-        latest = max(latest, runs)
+        latest = runs
         if progress is not None:  # runs of chunks that are not complete yet count too
-            progress(min(done + latest - returned, total), total, failed)
+            progress(min(done + max(0, latest - returned), total), total, failed)
 
     tell(0)
-    for chunk, numbers, found in compute(study, kept.missing(), executor, tell):
+    for chunk, numbers, found in compute(study, kept.missing(), executor, kept.cut.most, tell):
         status = found["outcomes"]["status"]
         if study.space.dims == ():
             _raise_if_impossible(study, int(status[0]))
         kept.write(chunk, chunk_values(study, chunk, numbers, found))
         returned += int(numbers.allowed.sum())
         done += chunk.size
-        failed += int(np.sum(status != FINISHED))
-        tell(returned)
+        failed += int(np.sum(~np.isin(status, NOT_FAILED)))
+        tell(max(latest, returned))
 
 
 def _try_one(study: Study, executor: Executor) -> None:
