@@ -8,6 +8,7 @@ import resource
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
@@ -20,7 +21,10 @@ from jaxcontact.study.execute import LocalExecutor
 from jaxcontact.study.progress import ProgressDisplay
 from jaxcontact.study.sweep import run
 
-_ROUND_CONFIGURATIONS = 200_000  # sizes below this are repeated until they have used so many, five times at most
+_ROUND_CONFIGURATIONS = 200_000  # smaller sweeps are repeated until they have used so many,
+_MOST_ROUNDS = 5  # at most so often
+
+_Sweep = tuple[int, int | None]  # configurations, and devices: all of them if None
 
 
 @dataclass(frozen=True)
@@ -75,29 +79,33 @@ def bench_sweep(most: int, stream: TextIO, to_json: Path | None = None) -> list[
     sizes = [10**power for power in range(3, 10) if 10**power <= most]
     sizes += [most] if most not in sizes else []
     single = min(100_000, most)
-    jobs = [(size, None) for size in sizes] + ([(single, 1)] if len(jax.local_devices()) > 1 else [])
-    found: dict[tuple[int, int | None], Measured] = {}
-    repeats = {job: max(1, min(5, _ROUND_CONFIGURATIONS // job[0])) for job in jobs}
+    jobs: list[_Sweep] = [(size, None) for size in sizes]
+    jobs += [(single, 1)] if len(jax.local_devices()) > 1 else []
+    schedule = list(_schedule(jobs))
+    found: dict[_Sweep, Measured] = {}
+    done, total = 0, sum(job[0] for job, _ in schedule)
     with ProgressDisplay("bench") as progress:
-        total, done = sum(job[0] * (repeats[job] + 1) for job in jobs if job[0] < 10**5) + 0, 0
-        total += sum(job[0] * repeats[job] for job in jobs if job[0] >= 10**5)
         progress(0, total)
-        for round_number in range(6):
-            for job in jobs:
-                # The first round of a small size compiles, and what it costs is not counted.
-                warming = round_number == 0
-                if (warming and job[0] >= 10**5) or (not warming and round_number > repeats[job]):
-                    continue
-                one = measure(*job)
-                done += job[0]
-                progress(min(done, total), total)
-                if not warming and (job not in found or one.each_us < found[job].each_us):
-                    found[job] = one
+        for job, counts in schedule:
+            one = measure(*job)
+            done += job[0]
+            progress(done, total)
+            if counts and (job not in found or one.each_us < found[job].each_us):
+                found[job] = one
     rows = [found[job] for job in jobs]
     stream.write(_table(rows, sizes[-1]))
     if to_json is not None:
         to_json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
     return rows
+
+
+def _schedule(jobs: list[_Sweep]) -> Iterator[tuple[_Sweep, bool]]:
+    """Go through the sweeps in rounds; the first round of a small one compiles, and does not count."""
+    for number in range(1 + _MOST_ROUNDS):
+        for job in jobs:
+            rounds = max(1, min(_MOST_ROUNDS, _ROUND_CONFIGURATIONS // job[0]))
+            if number <= rounds and (number > 0 or job[0] < _ROUND_CONFIGURATIONS):
+                yield job, number > 0
 
 
 def _table(rows: list[Measured], largest: int) -> str:
