@@ -9,6 +9,7 @@ import threading
 import time
 
 import jax
+import numpy as np
 import pytest
 import xarray as xr
 from jax.experimental.compilation_cache import compilation_cache
@@ -177,13 +178,18 @@ def test_an_interrupt_leaves_at_once_and_leaves_no_process():
 
 def test_an_error_in_a_task_arrives_once_with_its_message(executor):
     job, tries = job_of(SWEEP), []
-    empty = {name: values[:0] for name, values in SWEEP.configurations(0, 1).params.items()}
-    with pytest.raises(ValueError, match="an empty batch has no results"):
-        for _ in executor.stream(job, [(0, empty)], tries.append):
+    words = {name: np.array(["no number"]) for name in job.names}
+    with pytest.raises(TypeError, match="<U9"):
+        for _ in executor.stream(job, [(0, words)], tries.append):
             pass
     assert tries == []
     whole = SWEEP.configurations(0, CHUNK).params  # and the worker goes on
     assert [key for key, _ in executor.stream(job, [("next", whole)])] == ["next"]
+
+
+def test_an_empty_batch_comes_straight_back(executor):
+    empty = {name: values[:0] for name, values in SWEEP.configurations(0, 1).params.items()}
+    assert list(executor.stream(job_of(SWEEP), [("empty", empty)])) == [("empty", None)]
 
 
 def test_without_workers_it_waits_but_not_for_ever():
