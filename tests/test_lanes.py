@@ -84,7 +84,7 @@ def test_small_batches_cost_no_more_than_large_ones():
 
 
 def test_when_memory_runs_out_lanes_are_halved_and_nothing_is_lost(monkeypatch):
-    compiled = lanes._compiled
+    compiled = lanes.compiled_program
 
     def with_little_memory(build, devices):
         program = compiled(build, devices)
@@ -97,7 +97,7 @@ def test_when_memory_runs_out_lanes_are_halved_and_nothing_is_lost(monkeypatch):
         return run
 
     batches = [np.random.default_rng(2).integers(0, 30, 500) for _ in range(3)]
-    monkeypatch.setattr(lanes, "_compiled", with_little_memory)
+    monkeypatch.setattr(lanes, "compiled_program", with_little_memory)
     found, tally = run_counts(batches, size=64, devices=2)
     assert tally.shrunk == 3  # 64, 32, 16, and 8 lanes fit
     for i, batch in enumerate(batches):
@@ -125,7 +125,7 @@ def test_memory_that_is_too_small_for_one_lane_is_said(monkeypatch):
     def fail(*arguments):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
 
-    monkeypatch.setattr(lanes, "_compiled", lambda build, devices: fail)
+    monkeypatch.setattr(lanes, "compiled_program", lambda build, devices: fail)
     with pytest.raises(InputError, match="not enough memory even for one"):
         run_counts([[1, 2, 3]])
 
@@ -134,7 +134,7 @@ def test_other_errors_of_the_device_are_not_taken_for_memory(monkeypatch):
     def fail(*arguments):
         raise jax.errors.JaxRuntimeError("INTERNAL: something else")
 
-    monkeypatch.setattr(lanes, "_compiled", lambda build, devices: fail)
+    monkeypatch.setattr(lanes, "compiled_program", lambda build, devices: fail)
     with pytest.raises(jax.errors.JaxRuntimeError, match="something else"):
         run_counts([[1, 2, 3]])
 

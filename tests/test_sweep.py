@@ -15,7 +15,7 @@ from jaxcontact.integrate.machine import CANNOT_TOUCH, EXCLUDED, FINISHED, MOVIN
 from jaxcontact.study import run, study
 from jaxcontact.study.execute import LocalExecutor, _builder, job_of
 from jaxcontact.study.failures import describe_failures
-from jaxcontact.study.lanes import _compiled
+from jaxcontact.study.lane_program import compiled_program
 from jaxcontact.study.progress import ProgressDisplay
 
 G = 9.81
@@ -286,7 +286,7 @@ def test_a_curve_gives_way_to_a_parameter_of_its_name():
 def test_another_tolerance_compiles_nothing():
     described = study("crutch", vary={"mu": [0.5, 0.6]})
     run(described)
-    compiled = _compiled(_builder(job_of(described)), tuple(jax.local_devices()[:1]))
+    compiled = compiled_program(_builder(job_of(described)), tuple(jax.local_devices()[:1]))
     before = compiled._cache_size()
     run(study("crutch", vary={"mu": [0.5, 0.6]}, solver={"rtol": 1e-9, "max_steps": 500}))
     assert compiled._cache_size() == before

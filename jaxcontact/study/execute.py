@@ -13,7 +13,8 @@ from jaxcontact.integrate.settings import Settings
 from jaxcontact.models.model import Model
 from jaxcontact.study.chunks import Chunk
 from jaxcontact.study.definition import Configurations, Study
-from jaxcontact.study.lanes import LaneDriver, Numbers, Tally, machine_shapes
+from jaxcontact.study.lane_program import machine_shapes
+from jaxcontact.study.lanes import LaneDriver, Numbers, Tally
 
 Found = dict[str, dict[str, np.ndarray]]  # "outcomes": name -> (n,); "curves": name -> (points, n)
 Watch = Callable[[int], None]  # is told how many runs have come back

@@ -1,0 +1,148 @@
+"""The compiled part of lanes: on each device, step lanes together and refill those that are done, until it pauses."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from jaxcontact.integrate.machine import Machine, lane_wide
+from jaxcontact.integrate.settings import Settings
+
+Builder = Callable[[Settings], Machine]
+
+_SHARE = 16  # one lane in so many is refilled at a time: lanes wait for their refill about half as long as that
+
+
+class Carry(NamedTuple):
+    """What stays on the devices between calls; every array begins with an axis over the devices.
+
+    `place` says where a lane's results go: 0 ... queue - 1 is the entry of the queue that it works on; queue + lane, if
+    that entry belonged to an earlier queue; queue + lanes, if it has no work. `results` have room for all but the last.
+    """
+
+    state: Any
+    varied: dict[str, Any]
+    place: Any
+    next: Any  # first entry of the queue that no lane has taken
+    steps: Any  # machine steps of the last call
+    results: Any
+
+
+def lane_program(build: Builder, carry: Carry, queue, count, constants, settings: Settings, budget, drain) -> Carry:
+    """One device's part: step and refill until the queue is empty (`drain`: and the lanes too), or the budget is."""
+    machine = build(settings)
+    lanes = carry.place.shape[-1]
+    idle = carry_idle(carry)
+    refills = max(1, lanes // _SHARE)
+
+    def params(varied):
+        return {**constants, **varied}
+
+    def refill(c: Carry) -> Carry:
+        # Lanes to serve: those that are done, and as long as there is something to do also those without work.
+        done, at_work = machine.done(c.state), c.place != idle
+        free = jnp.where(c.next < count, done | ~at_work, done & at_work)
+        # Begin at another lane each time: those at the end would otherwise wait while the first are served again.
+        turn_order = (jnp.arange(lanes) + c.next) % lanes
+        (first_free,) = jnp.nonzero(free[turn_order], size=refills, fill_value=lanes)
+        lane = jnp.where(first_free < lanes, turn_order[jnp.minimum(first_free, lanes - 1)], lanes)
+        state, varied, place = jax.tree.map(
+            lambda a: jnp.take(a, lane, axis=-1, mode="clip"), (c.state, c.varied, c.place)
+        )
+        place = jnp.where(lane < lanes, place, idle)
+        results = jax.tree.map(
+            lambda kept, found: kept.at[..., place].set(found, mode="drop"),
+            c.results,
+            machine.finish(params(varied), state),
+        )
+
+        # Past the end of the queue a lane gets a copy of its last entry, which nobody will read: no NaN, no branch.
+        entry = c.next + jnp.arange(refills, dtype=jnp.int32)
+        varied = {name: values[jnp.clip(entry, 0, jnp.maximum(count - 1, 0))] for name, values in queue.items()}
+        state, varied, place = jax.tree.map(
+            lambda old, new: old.at[..., lane].set(new, mode="drop"),
+            (c.state, c.varied, c.place),
+            (lane_wide(machine.init(params(varied)), (refills,)), varied, jnp.where(entry < count, entry, idle)),
+        )
+        taken = jnp.minimum(c.next + jnp.sum(lane < lanes, dtype=jnp.int32), count)
+        return Carry(state, varied, place, taken, c.steps, results)
+
+    def turn(c: Carry) -> Carry:
+        c = refill(c)
+        at_work = c.place != idle
+        # Step until enough lanes are free for a refill; without a queue until all are, or leave that to the next queue.
+        enough = jnp.where(c.next < count, refills, jnp.where(drain, lanes, 0))
+
+        def go_on(now):
+            state, steps = now
+            return (steps < budget) & (jnp.sum(machine.done(state) | ~at_work) < enough)
+
+        def step(now):
+            return machine.step(params(c.varied), now[0]), now[1] + 1
+
+        state, steps = jax.lax.while_loop(go_on, step, (c.state, c.steps))
+        return c._replace(state=state, steps=steps)
+
+    def unfinished(c: Carry):
+        return (c.steps < budget) & ((c.next < count) | (drain & jnp.any(c.place != idle)))
+
+    return jax.lax.while_loop(unfinished, turn, carry._replace(steps=jnp.zeros_like(carry.steps)))
+
+
+def carry_idle(carry: Carry) -> int:
+    """The place of a lane without work: one past the end of the results."""
+    return jax.tree.leaves(carry.results)[0].shape[-1]
+
+
+class Shapes(NamedTuple):
+    """Shapes and number types of one lane's state and results, an axis over the lanes last."""
+
+    state: Any
+    results: Any
+
+
+def machine_shapes(build: Builder, settings: Settings, constants: tuple[str, ...], names: tuple[str, ...]) -> Shapes:
+    """Find what a machine keeps and gives, without running or compiling anything."""
+    return _machine_shapes(build, settings, constants, names, jnp.result_type(float))
+
+
+@lru_cache(maxsize=64)
+def _machine_shapes(build: Builder, settings: Settings, constants, names, number: np.dtype) -> Shapes:
+    def of_one_lane(constants, varied):
+        params = {**constants, **varied}
+        machine = build(settings)
+        state = lane_wide(machine.init(params), (1,))
+        return Shapes(state, machine.finish(params, state))
+
+    return jax.eval_shape(
+        of_one_lane,
+        {name: jax.ShapeDtypeStruct((), number) for name in constants},
+        {name: jax.ShapeDtypeStruct((1,), number) for name in names},
+    )
+
+
+@lru_cache(maxsize=64)
+def compiled_program(build: Builder, devices: tuple[Any, ...]):
+    """Return the program over these devices; kept, so that studies which differ only in numbers compile once.
+
+    Every parameter and tolerance is an argument of it, never a constant inside.
+    """
+
+    def on_one_device(carry, queue, count, constants, settings, budget, drain):
+        carry, queue, count = jax.tree.map(lambda a: a[0], (carry, queue, count))
+        after = lane_program(build, carry, queue, count, constants, settings, budget, drain)
+        return jax.tree.map(lambda a: a[None], after)
+
+    split, shared = PartitionSpec("device"), PartitionSpec()
+    mapped = jax.shard_map(
+        on_one_device,
+        mesh=Mesh(np.array(devices), ("device",)),
+        in_specs=(split, split, split, shared, shared, shared, shared),
+        out_specs=split,
+        check_vma=False,
+    )
+    return jax.jit(mapped, donate_argnums=0)
