@@ -16,10 +16,12 @@ ROOT = Path(__file__).parent.parent / "jaxcontact"
 LAYERS = [
     "errors",
     "safemath",
+    "vectors",
     "contact",
     "bodies",
     "integrate",
     "models",
+    "measured",
     "study",
     "plots",
     "captions",

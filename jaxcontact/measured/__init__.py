@@ -1,0 +1,1 @@
+"""Force-plate and marker files: one stance phase in SI units and one frame."""

@@ -1,0 +1,82 @@
+"""Vectors and rotations in space, over lanes: three lane-wide numbers instead of an array with an axis for them.
+
+A vector is a tuple (x, y, z) of numbers of shape () or of any shape that the lanes have; a rotation is a tuple of three
+rows, each a vector, that turns components of a body's own frame into those of space. Written out like this everything
+is elementwise over the lanes, so that a compiler makes one loop of it; an axis of three in front would be cut into
+pieces and put together again at every product.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+Vector = tuple[Any, Any, Any]
+Rotation = tuple[Vector, Vector, Vector]
+
+ZERO: Vector = (0.0, 0.0, 0.0)
+UP: Vector = (0.0, 0.0, 1.0)
+IDENTITY: Rotation = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+
+
+def add(a: Vector, b: Vector) -> Vector:
+    """Sum of two vectors."""
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
+
+
+def subtract(a: Vector, b: Vector) -> Vector:
+    """The vector from b to a."""
+    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
+
+
+def scale(factor: Any, a: Vector) -> Vector:
+    """A vector times a number."""
+    return factor * a[0], factor * a[1], factor * a[2]
+
+
+def dot(a: Vector, b: Vector) -> Any:
+    """Inner product."""
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+def cross(a: Vector, b: Vector) -> Vector:
+    """Vector product: a x b is perpendicular to both, right-handed."""
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
+def rotate(rotation: Rotation, a: Vector) -> Vector:
+    """Components in space of a vector that is given in the body's frame."""
+    return dot(rotation[0], a), dot(rotation[1], a), dot(rotation[2], a)
+
+
+def rotate_back(rotation: Rotation, a: Vector) -> Vector:
+    """Components in the body's frame of a vector that is given in space."""
+    return rotate(transpose(rotation), a)
+
+
+def transpose(rotation: Rotation) -> Rotation:
+    """The opposite rotation."""
+    (a, b, c), (d, e, f), (g, h, i) = rotation
+    return (a, d, g), (b, e, h), (c, f, i)
+
+
+def compose(outer: Rotation, inner: Rotation) -> Rotation:
+    """The rotation that turns by `inner` first and by `outer` after it."""
+    columns = transpose(inner)
+    return tuple(tuple(dot(row, column) for column in columns) for row in outer)  # type: ignore[return-value]
+
+
+def about_y(sine: Any, cosine: Any) -> Rotation:
+    """Rotation about y by an angle with this sine and cosine; positive turns z towards x (a foot's toe goes down)."""
+    one, zero = jnp.ones_like(cosine), jnp.zeros_like(cosine)
+    return (cosine, zero, sine), (zero, one, zero), (-sine, zero, cosine)
+
+
+def of_quaternion(q: tuple[Any, Any, Any, Any]) -> Rotation:
+    """Rotation of a quaternion (w, x, y, z), which need not have unit length: it is divided by its square."""
+    w, x, y, z = q
+    s = 2.0 / (w * w + x * x + y * y + z * z)
+    return (
+        (1.0 - s * (y * y + z * z), s * (x * y - w * z), s * (x * z + w * y)),
+        (s * (x * y + w * z), 1.0 - s * (x * x + z * z), s * (y * z - w * x)),
+        (s * (x * z - w * y), s * (y * z + w * x), 1.0 - s * (x * x + y * y)),
+    )
