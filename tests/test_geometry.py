@@ -486,7 +486,7 @@ def test_inside_outside_has_finite_exact_derivatives():
 # --- Numbers, shapes, cost ---
 
 
-def test_single_precision_is_right_to_a_few_millionths_of_the_size():
+def test_single_precision_is_right_to_a_thousandth_of_a_millimetre():
     body, centre, orientation, plane = scene(23, 2000)
     axes, exponents, _ = shapes(24, 2000)
     arguments = body, centre, axes, exponents, plane, orientation
@@ -496,8 +496,7 @@ def test_single_precision_is_right_to_a_few_millionths_of_the_size():
     narrow = touch_superellipsoid(*rounded)
     assert narrow.gap.dtype == jnp.float32
     assert np.max(np.abs(wide.gap - narrow.gap)) < 1e-6  # m, on scenes of a metre
-    error = np.abs(np.array(wide.on_body) - np.array(narrow.on_body))
-    assert np.quantile(error, 0.99) < 1e-6 and np.max(error) < 1e-4  # the rest is beside flat faces
+    assert np.max(np.abs(np.array(wide.on_body) - np.array(narrow.on_body))) < 1e-6
 
 
 def test_lanes_broadcast_and_scalars_stay_scalars():
