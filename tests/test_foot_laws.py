@@ -137,41 +137,41 @@ def test_friction_laws_are_the_printed_equations():
     np.testing.assert_allclose(stribeck * np.array([0.05, 0.1, 0.15, 1.0]), F_n * np.array([0.9, 0.75, 0.6, 0.6]))
 
 
-def differences(function, x, scale=1e-6):
-    steps = scale * np.maximum(np.abs(x), 1e-9)
-    return np.array(
-        [
-            (function(*(x + s * e)) - function(*(x - s * e))) / (2 * s)
-            for s, e in zip(steps, np.eye(len(x)), strict=True)
-        ]
-    )
+def always_in_contact(F_n, speed_squared, mu, viscous, slip_scale):
+    return friction.coulomb_viscous_drag(F_n, speed_squared, mu, viscous, slip_scale, True)
 
 
 @pytest.mark.parametrize(
-    ("law", "at"),
+    ("law", "points"),
     [
-        (normal.hertz_power, (2e-3, 4e4, 1.3)),
-        (normal.power_kelvin_voigt, (2e-3, -0.004, 4e4, 1.3, 300.0)),
-        (normal.power_hunt_crossley, (2e-3, -0.3, 4e4, 1.7, 3e4)),
-        (normal.shoe, (5e-3, -0.2, 0.4, 8e5, 1.6, 2e4, 0.7, 1.2)),
-        (lambda F, s2, mu, c, v: friction.coulomb_viscous_drag(F, s2, mu, c, v, True), (700.0, 4e-4, 0.8, 3.0, 0.01)),
-        (friction.shoe_drag, (700.0, 0.25, 0.4, 2e3, 0.8)),  # below the cone
-        (friction.shoe_drag, (700.0, 4.0, 0.4, 2e3, 0.8)),  # on it
-        (friction.hollars_drag, (700.0, 1e-3, 0.9, 0.6, 0.2, 0.05)),
-        (friction.hollars_drag, (700.0, 9e-3, 0.9, 0.6, 0.2, 0.05)),
-        (friction.stribeck_drag, (700.0, 1e-3, 0.9, 0.6, 0.2, 0.05)),
-        (friction.stribeck_drag, (700.0, 9e-3, 0.9, 0.6, 0.2, 0.05)),
-        (normal.restitution_to_damping, (0.4, 1.3, 5e5)),
-        (normal.restitution_to_damping, (0.03, 1.3, 5e5)),
-        (normal.restitution_to_damping, (0.999, 1.3, 5e5)),
+        (normal.hertz_power, [(2e-3, 4e4, 1.3)]),
+        (normal.power_kelvin_voigt, [(2e-3, -0.004, 4e4, 1.3, 300.0)]),
+        (normal.power_hunt_crossley, [(2e-3, -0.3, 4e4, 1.7, 3e4)]),
+        (normal.shoe, [(5e-3, -0.2, 0.4, 8e5, 1.6, 2e4, 0.7, 1.2)]),
+        (always_in_contact, [(700.0, 4e-4, 0.8, 3.0, 0.01)]),
+        (friction.shoe_drag, [(700.0, 0.25, 0.4, 2e3, 0.8), (700.0, 4.0, 0.4, 2e3, 0.8)]),  # below and on the cone
+        (friction.hollars_drag, [(700.0, 1e-3, 0.9, 0.6, 0.2, 0.05), (700.0, 9e-3, 0.9, 0.6, 0.2, 0.05)]),
+        (friction.stribeck_drag, [(700.0, 1e-3, 0.9, 0.6, 0.2, 0.05), (700.0, 9e-3, 0.9, 0.6, 0.2, 0.05)]),
+        (normal.restitution_to_damping, [(0.4, 1.3, 5e5), (0.03, 1.3, 5e5), (0.999, 1.3, 5e5)]),
     ],
 )
-def test_derivatives_in_both_modes_agree_with_differences(law, at):
-    x = np.array(at)
-    expected = differences(law, x)
-    everything = tuple(range(len(x)))
-    np.testing.assert_allclose(jax.jacrev(law, everything)(*x), expected, rtol=2e-6, atol=1e-7 * abs(law(*x)))
-    np.testing.assert_allclose(jax.jacfwd(law, everything)(*x), expected, rtol=2e-6, atol=1e-7 * abs(law(*x)))
+def test_derivatives_in_both_modes_agree_with_differences(law, points):
+    x = np.array(points).T  # arguments first, points in the lanes
+    n = len(x)
+
+    @jax.jit
+    def all_at_once(x, steps):
+        moved = x[:, None, :] + steps  # one argument at a time, all in the same call
+        reverse = jax.grad(lambda x: jnp.sum(law(*x)))(x)
+        forward = [jax.jvp(lambda x: law(*x), (x,), (jnp.zeros_like(x).at[i].set(1.0),))[1] for i in range(n)]
+        return law(*moved), reverse, jnp.stack(forward), law(*x)
+
+    steps = np.eye(n)[:, :, None] * 1e-6 * np.abs(x)[:, None, :]
+    up, reverse, forward, value = all_at_once(x, steps)
+    down = all_at_once(x, -steps)[0]
+    expected = (up - down) / (2e-6 * np.abs(x))
+    for derivative in (reverse, forward):
+        np.testing.assert_allclose(derivative, expected, rtol=2e-6, atol=float(1e-7 * np.max(np.abs(value))))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -186,7 +186,7 @@ def test_derivatives_at_and_around_touch_in_a_mixed_batch(name, dtype):
         return jnp.sum(normal.shoe(depth, rate, 0.4, 8e5, exponent, 2e4, exponent - 0.9, exponent - 0.6))
 
     arguments = (depth, rate, jnp.asarray(1.6, dtype))
-    for gradient in (jax.grad(total, (0, 1, 2)), jax.jacfwd(total, (0, 1, 2))):
+    for gradient in (jax.jit(jax.grad(total, (0, 1, 2))), jax.jit(jax.jacfwd(total, (0, 1, 2)))):
         by_depth, by_rate, by_exponent = gradient(*arguments)
         assert all(np.all(np.isfinite(g)) for g in (by_depth, by_rate, by_exponent))
         assert np.all(by_depth[:3] == 0) and np.all(by_rate[:3] == 0)  # out of contact: exactly 0
@@ -202,7 +202,7 @@ def test_derivatives_of_the_friction_force_at_rest_and_without_contact(name, dty
         drag = DRAG_LAWS[name][0](F_n, v_x**2 + v_y**2)
         return jnp.sum(drag * v_x) + jnp.sum(drag * v_y)
 
-    for gradient in (jax.grad(total, (0, 1, 2)), jax.jacfwd(total, (0, 1, 2))):
+    for gradient in (jax.jit(jax.grad(total, (0, 1, 2))), jax.jit(jax.jacfwd(total, (0, 1, 2)))):
         by_force, by_x, by_y = gradient(F_n, v_x, jnp.zeros_like(v_x))
         assert all(np.all(np.isfinite(g)) for g in (by_force, by_x, by_y))
         assert np.all(by_x[:2] == 0) and np.all(by_y[:2] == 0)
@@ -269,7 +269,9 @@ def test_restitution_rules_agree_near_one_and_only_there():
 
 
 def test_restitution_is_differentiable_up_to_one_and_in_batches():
-    slope = jax.vmap(jax.grad(lambda e: normal.restitution_to_damping(e, 1.0, 1.0)))(jnp.array([1.0, 1.0 - 1e-9, 0.5]))
+    slope = jax.jit(jax.vmap(jax.grad(lambda e: normal.restitution_to_damping(e, 1.0, 1.0))))(
+        jnp.array([1.0, 1.0 - 1e-9, 0.5])
+    )
     assert slope[0] == pytest.approx(-1.5) and slope[1] == pytest.approx(-1.5) and np.isfinite(slope[2])
     single = normal.restitution_to_damping(np.float32(0.4), np.float32(1.0), np.float32(1.0))
     assert single.dtype == np.float32
