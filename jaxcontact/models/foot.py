@@ -217,5 +217,5 @@ def _curves(mechanism: sagittal.Mechanism, t, y, seen: sagittal.Seen):
         "F_n": ground.F_n,
         "F_t": ground.force[0],
         "cop_x": ground.cop[0],
-        "down": sum(jnp.sum(each.touch.gap < 0, axis=0) for each in seen.contacts).astype(t.dtype),
+        "down": jnp.sum(jnp.concatenate([each.touch.gap for each in seen.contacts]) < 0, axis=0).astype(t.dtype),
     }

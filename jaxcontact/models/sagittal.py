@@ -93,12 +93,12 @@ def count_elements(mechanism: Mechanism) -> int:
 
 def see(mechanism: Mechanism, y, mode=None) -> Seen:
     """Read a state; `mode` tells which elements are down (None: those in the ground)."""
-    n, free = len(mechanism.links), mechanism.base is None
-    first = 2 if free else 0
+    n = len(mechanism.links)
+    first = 2 if mechanism.base is None else 0
     angles = [y[first + k] for k in range(n)]
     rates = [y[2 * first + n + k] for k in range(n)]
     sines, cosines = linkage.directions(angles)
-    if free:
+    if mechanism.base is None:
         # The base, seen from the centre of mass.
         centre = linkage.centre_of_mass(mechanism.links)
         from_base = linkage.position(centre, (0.0, 0.0), sines, cosines)
