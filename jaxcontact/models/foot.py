@@ -19,7 +19,7 @@ from jaxcontact.models import sagittal, sole
 from jaxcontact.models.layout import Layout
 from jaxcontact.models.layouts import NINE_SPHERES, TOE_CENTRE, TOE_JOINT
 from jaxcontact.models.model import Model, Parameter, Params, Quantity, within_bounds
-from jaxcontact.models.shape import SHAPE_PARAMETERS, raised_by
+from jaxcontact.models.shape import SHAPE_PARAMETERS, shaped
 
 SOURCE = "Moreira, Machado, Tavares da Silva, Flores, A biomechanical multibody foot model (2011)"
 _APPLICATION = "Foot section 'Foot model application'"
@@ -122,9 +122,8 @@ def soles(layout: Layout, params: Params, links: tuple[int, int]) -> list[sagitt
         chosen = layout.on(segment)
         if not chosen:
             continue
-        part = elements.take(chosen)
-        toes = params["toe_joint.x"] + params["toes.x"] if segment == "toes" else 0.0
-        found.append(sagittal.Sole(link, layout.kind, part._replace(z=part.z + raised_by(part.x + toes, params))))
+        forward = jnp.asarray(params["toe_joint.x"] + params["toes.x"] if segment == "toes" else 0.0)[None]
+        found.append(sagittal.Sole(link, layout.kind, shaped(elements.take(chosen), forward, params)))
     return found
 
 

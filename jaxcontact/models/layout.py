@@ -7,6 +7,7 @@ stiffness relative to that of the law (Lopes calls it area), `damping` and `fric
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -65,21 +66,22 @@ class Elements(NamedTuple):
     e2: Any = None
 
     def over(self, lanes: int) -> "Elements":
-        """The same, with as many axes after the first as there are axes of lanes: missing ones are put before the rest.
-
-        So that elements which no lane varies, or which all points of a curve share, meet lane-wide numbers.
-        """
-
-        def widen(numbers):
-            shape = jnp.shape(numbers)
-            return jnp.reshape(numbers, (shape[0], *(1,) * (lanes + 1 - len(shape)), *shape[1:]))
-
-        return Elements(*(None if numbers is None else widen(numbers) for numbers in self))
+        """The same with as many axes after the first as there are axes of lanes, see `over_lanes`."""
+        return Elements(*(None if numbers is None else over_lanes(numbers, lanes) for numbers in self))
 
     def take(self, chosen: Sequence[int]) -> "Elements":
         """Some of the elements."""
         index = jnp.asarray(chosen, int)
         return Elements(*(None if numbers is None else jnp.asarray(numbers)[index] for numbers in self))
+
+
+def over_lanes(numbers: Any, lanes: int):
+    """Numbers (element, *lanes) with as many axes of lanes as said; missing ones are put before those that there are.
+
+    So elements that no lane varies, or that all points of a curve share, meet lane-wide numbers.
+    """
+    shape = jnp.shape(numbers)
+    return jnp.reshape(numbers, (shape[0], *(1,) * (lanes + 1 - len(shape)), *shape[1:]))
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Layout:
     kind: str
     source: str
     segments: tuple[str, ...]
-    values: Mapping[str, tuple[float, ...]]  # by field, one number per element
+    values: Mapping[str, tuple[float, ...]] = dataclass_field(hash=False)  # by field, one number per element
 
     def __post_init__(self) -> None:
         """Refuse what no foot could stand on."""

@@ -5,8 +5,11 @@ any layout has every shape, and outcomes have derivatives by all of these number
 centre of mass, forward, with the toes in line; heights are metres, positive upwards (away from the ground).
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 
+from jaxcontact.models.layout import Elements, over_lanes
 from jaxcontact.models.model import Parameter, Params
 
 REGIONS = ("heel", "midfoot", "forefoot", "toes")
@@ -27,11 +30,11 @@ SHAPE_PARAMETERS = (
     Parameter(
         "arch.balance",
         "1",
-        0.35,
+        0.075,
         0.0,
         1.0,
-        "share of `arch` by which the whole sole goes down, so that a higher arch presses heel and ball in",
-        "ours: about the mean of the arch over the foot",
+        "share of `arch` by which the whole sole goes down, so that a higher arch presses heel and toes in",
+        "ours: so little that a higher arch still unloads mid-stance (Foot Fig. 10)",
     ),
     *(
         Parameter(
@@ -47,8 +50,8 @@ SHAPE_PARAMETERS = (
     ),
 )
 NORMAL = {parameter.name: parameter.default for parameter in SHAPE_PARAMETERS}
-CAVUS = {**NORMAL, "arch": 0.008}  # m
-FLAT = {**NORMAL, "arch": -0.012}  # m: as much as levels the arch of the nine spheres with the ball
+CAVUS = {**NORMAL, "arch": 0.016}  # m
+FLAT = {**NORMAL, "arch": -0.012}  # m: as much as lowers the nine spheres' arch to the height of the ball
 
 
 def region_shares(x):
@@ -59,9 +62,20 @@ def region_shares(x):
 
 
 def raised_by(x, params: Params):
-    """Height (m) by which the shape raises the sole at places x (m), shape (element, *lanes)."""
+    """Height (m) by which the shape raises the sole at places x (m)."""
     arch = jnp.exp(-(((x - _ARCH_PLACE) / _ARCH_WIDTH) ** 2))
     height = params["arch"] * (arch - params["arch.balance"])
     for region, share in region_shares(x).items():
         height = height + params[f"loss.{region}"] * share
     return height
+
+
+def shaped(elements: Elements, forward: Any, params: Params) -> Elements:
+    """Elements (element, *lanes) raised by the shape; `forward` is where their own x begins on the neutral foot (m).
+
+    `forward` is an array (element, *lanes), or (1, *lanes) if it is the same for all.
+    """
+    lanes = max(jnp.ndim(params[parameter.name]) for parameter in SHAPE_PARAMETERS)
+    lanes = max(lanes, elements.x.ndim - 1, jnp.ndim(forward) - 1)
+    wide = elements.over(lanes)
+    return wide._replace(z=wide.z + raised_by(wide.x + over_lanes(forward, lanes), params))

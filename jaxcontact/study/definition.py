@@ -92,7 +92,7 @@ class Study:
         if "model" not in head:
             raise InputError(f'{where}: [study] must name a model, as in model = "crutch"')
         model = _find_model(head["model"])
-        method = head.get("method", "compliant")
+        method = head.get("method", model.methods[0])
         if method not in model.methods:
             raise unknown("method", method, model.methods, "[study]")
         names = [parameter.name for parameter in model.parameters]
@@ -233,7 +233,7 @@ class Study:
 
 def study(
     model: "str | Model",
-    method: str = "compliant",
+    method: str | None = None,
     *,
     vary: Mapping[str, Any] | None = None,
     set: Mapping[str, Any] | None = None,  # the same word as in the file
@@ -250,9 +250,11 @@ def study(
 
     study("crutch", vary={"q3": [3, 6], "mu": {"from": 0.5, "to": 1.0, "count": 3}}, set={"dq5": -0.2})
     study("crutch", vary={"E": [1e8, 2e8]}, set={"R": 0.05}, derive={"k_n": "4/3 * E * sqrt(R)"})
+
+    Without a method it is the model's first.
     """
     tables = {
-        "study": {"model": model, "method": method, "title": title},
+        "study": {"model": model, "title": title} | ({} if method is None else {"method": method}),
         "vary": vary,
         "set": set,
         "sample": sample,
