@@ -1,6 +1,7 @@
 """Rolling surfaces against quadrature, brute geometry, closed motions of wheels, and their own no-slip condition."""
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,106 +15,126 @@ from jaxcontact.bodies import linkage
 from jaxcontact.contact import rolling
 from jaxcontact.contact.rolling import Side, Surface, Term
 
-# Convex feet, with and without switches; rho is a metre or two at foot flat, as measured feet have it.
+
+def numbers(surface):
+    """The same surface with arrays for its numbers, so that surfaces of one structure share compiled functions."""
+    return jax.tree.map(jnp.asarray, surface)
+
+
+# Convex feet; rho is one to four metres at foot flat, as measured feet have it.
 PLAIN = Surface(Side((Term(0.05, 30.0), Term(0.08, 8.0)), 0.15), Side((Term(0.03, 20.0),), 0.05))
-SWITCHED = Surface(
-    Side((Term(0.05, 30.0, None, 0.026), Term(0.06, 12.0), Term(0.09, 5.0, 0.026, 0.3)), 0.1),
-    Side((Term(0.03, 20.0, 0.01), Term(0.01, 60.0, None, 0.01)), 0.05),
-)
-FAMILY = rolling.constrained_side(2.0, (10.0, 25.0, 4.0, 15.0), 0.026).side
-CONSTRAINED = Surface(FAMILY._replace(circle=0.1), Side((Term(0.05, 20.0),), 0.1))  # rho is 2.1 m from both sides
-SURFACES = {"plain": PLAIN, "switched": SWITCHED, "constrained": CONSTRAINED}
-TILTS = np.concatenate([np.linspace(-0.6, 0.9, 61), [0.0, 0.026, -0.01, 0.3, 0.025, 0.027, 1e-300, -1e-300, 5e-9]])
-
-FUNCTIONS = {
-    name: jax.jit(getattr(rolling, name))
-    for name in (
-        "radius",
-        "radius_slope",
-        "roll_distance",
-        "centre_of_pressure",
-        "centre_height",
-        "curvature_radius",
-        "contour",
-        "printed_radius",
-        "roll",
+SWITCHED = numbers(
+    Surface(
+        Side(
+            (Term(0.05, 30.0, None, 0.026), Term(0.06, 12.0, None, 0.5), Term(0.09, 5.0, 0.026), Term(0.03, 4.0, 0.1)),
+            0.1,
+        ),
+        Side((Term(0.03, 20.0),), 0.05),
     )
-}
-every_surface = pytest.mark.parametrize("surface", SURFACES.values(), ids=SURFACES.keys())
+)
+# The constrained family, with rho = 2.1 m from both sides of foot flat.
+FAMILY = rolling.constrained_side(2.0, (10.0, 25.0, 4.0, 15.0), 0.026).side
+CONSTRAINED = numbers(Surface(FAMILY._replace(circle=0.1), Side((Term(0.05, 20.0),), 0.1)))
+every_surface = pytest.mark.parametrize("surface", [SWITCHED, CONSTRAINED], ids=["switched", "constrained"])
+TILTS = np.concatenate([np.linspace(-0.6, 0.9, 61), [0.0, 0.026, 0.1, 0.5, 0.025, 0.027, 1e-300, -1e-300, 5e-9]])
+NAMES = (
+    "radius",
+    "radius_slope",
+    "roll_distance",
+    "centre_of_pressure",
+    "centre_height",
+    "curvature_radius",
+    "contour",
+    "printed_radius",
+)
 
 
-@partial(jax.jit, static_argnums=0)
-def slope_of(function, surface, tilts):
-    """Derivative by tilt, lane by lane."""
-    return jax.jvp(lambda t: function(surface, t), (tilts,), (jnp.ones_like(tilts),))[1]
+@jax.jit
+def look(surface, tilts):
+    """Every function of the surface, by name."""
+    return {name: getattr(rolling, name)(surface, tilts) for name in NAMES}
+
+
+@partial(jax.jit, static_argnums=2)
+def slopes(surface, tilts, names=NAMES):
+    """Their derivatives by tilt, lane by lane."""
+    return jax.jvp(
+        lambda t: {name: getattr(rolling, name)(surface, t) for name in names},
+        (jnp.asarray(tilts),),
+        (jnp.ones(jnp.shape(tilts)),),
+    )[1]
+
+
+roll = jax.jit(rolling.roll)
+constraint = jax.jit(rolling.constraint)
 
 
 # --- the formulas of the paper ---
 
 
-@pytest.mark.parametrize("C", [0.3, 5.0, 20.0, 100.0])
-@pytest.mark.parametrize("alpha", [-1.2, -0.3, -0.02, 1e-4, 0.026, 0.5, 1.4])
-def test_roll_distance_and_cop_are_eq_1_on_both_sides(C, alpha):
+def test_roll_distance_and_cop_are_eq_1_on_both_sides():
     A = 0.2
-    surface = Surface(Side((Term(A, C),)), Side((Term(A, C),)))
+    C, alpha = (x.ravel() for x in np.meshgrid([0.3, 5.0, 20.0, 100.0], [-1.2, -0.3, -0.02, 1e-4, 0.026, 0.5, 1.4]))
 
-    def slope(x):  # r' of A (1 - exp(-C |x|))
-        return A * C * np.sign(x) * np.exp(-C * abs(x))
+    def slope(x, C):  # r' of A (1 - exp(-C |x|))
+        return A * C * np.sign(x) * np.exp(-C * np.abs(x))
 
-    distance, _ = quad(lambda x: slope(x) * np.cos(x), 0, alpha, epsabs=1e-15, epsrel=1e-13, limit=200)
-    assert FUNCTIONS["roll_distance"](surface, alpha) == pytest.approx(distance, rel=1e-12)
-    assert FUNCTIONS["radius"](surface, alpha) == pytest.approx(A * (1 - np.exp(-C * abs(alpha))), rel=1e-12)
-    assert FUNCTIONS["radius_slope"](surface, alpha) == pytest.approx(slope(alpha), rel=1e-12)
-    cop = np.sign(alpha) * (distance + slope(alpha) * np.sin(alpha))
-    assert FUNCTIONS["centre_of_pressure"](surface, alpha) == pytest.approx(cop, rel=1e-12)
-    # The printed closed form holds ahead only; behind, its sin alpha has to be sin |alpha|.
-    decay = np.exp(-C * abs(alpha))
-    for sine, holds in ((np.sin(alpha), alpha >= 0), (np.sin(abs(alpha)), True)):
-        printed = A * C / (1 + C**2) * (sine * decay + C * (1 - np.cos(alpha) * decay))
-        assert (abs(printed - distance) < 1e-12) == (holds or 2 * A * C / (1 + C**2) * abs(sine) * decay < 1e-12)
+    def integral(alpha, C):
+        return quad(lambda x: slope(x, C) * np.cos(x), 0, alpha, epsabs=1e-15, epsrel=1e-13, limit=200)[0]
+
+    distance = np.array([integral(*x) for x in zip(alpha, C, strict=True)])
+    side = Side((Term(A, C),))
+    seen = look(Surface(side, side), alpha)
+    np.testing.assert_allclose(seen["roll_distance"], distance, rtol=1e-12)
+    np.testing.assert_allclose(seen["radius"], A * (1 - np.exp(-C * np.abs(alpha))), rtol=1e-12)
+    np.testing.assert_allclose(seen["radius_slope"], slope(alpha, C), rtol=1e-12)
+    cop = np.sign(alpha) * (distance + slope(alpha, C) * np.sin(alpha))
+    np.testing.assert_allclose(seen["centre_of_pressure"], cop, rtol=1e-12)
+    # The printed closed form is right ahead; behind, its sin alpha has to be sin |alpha|.
+    decay = np.exp(-C * np.abs(alpha))
+    printed = A * C / (1 + C**2) * (np.sin(alpha) * decay + C * (1 - np.cos(alpha) * decay))
+    lacking = np.where(alpha < 0, 2 * A * C / (1 + C**2) * np.sin(-alpha) * decay, 0.0)
+    np.testing.assert_allclose(printed + lacking, distance, atol=1e-14)
 
 
 def test_the_sides_are_mirror_images_and_each_has_its_own_terms():
-    mirrored = Surface(SWITCHED.rear, SWITCHED.front)
     tilts = TILTS[TILTS != 0]
-    for name, sign in (("radius", 1), ("roll_distance", 1), ("centre_height", 1), ("curvature_radius", 1)):
-        np.testing.assert_allclose(FUNCTIONS[name](mirrored, -tilts), sign * FUNCTIONS[name](SWITCHED, tilts))
+    seen, mirrored = look(SWITCHED, tilts), look(Surface(SWITCHED.rear, SWITCHED.front), -tilts)
+    for name in ("radius", "roll_distance", "centre_height", "curvature_radius"):
+        np.testing.assert_allclose(mirrored[name], seen[name])
     for name in ("radius_slope", "centre_of_pressure"):
-        np.testing.assert_allclose(FUNCTIONS[name](mirrored, -tilts), -FUNCTIONS[name](SWITCHED, tilts))
-    along, up = FUNCTIONS["contour"](SWITCHED, tilts)
-    behind, up_behind = FUNCTIONS["contour"](mirrored, -tilts)
-    np.testing.assert_allclose(behind, -along)
-    np.testing.assert_allclose(up_behind, up)
+        np.testing.assert_allclose(mirrored[name], -seen[name])
+    np.testing.assert_allclose(mirrored["contour"][0], -seen["contour"][0])
+    np.testing.assert_allclose(mirrored["contour"][1], seen["contour"][1])
 
 
 def test_foot_flat_touches_the_centre_with_twice_the_slope_of_radius_as_curvature():
+    seen = look(PLAIN, np.array([0.0, -1e-14]))
     for name in ("radius", "roll_distance", "centre_of_pressure", "centre_height"):
-        assert FUNCTIONS[name](PLAIN, 0.0) == 0.0
-    front = 0.15 / 2 + 0.05 * 30 + 0.08 * 8
-    rear = 0.05 / 2 + 0.03 * 20
-    assert FUNCTIONS["radius_slope"](PLAIN, 0.0) == pytest.approx(front)
-    assert FUNCTIONS["radius_slope"](PLAIN, -1e-14) == pytest.approx(-rear)
-    assert FUNCTIONS["curvature_radius"](PLAIN, 0.0) == pytest.approx(2 * front)
-    assert FUNCTIONS["curvature_radius"](PLAIN, -1e-14) == pytest.approx(2 * rear)
+        assert seen[name][0] == 0.0
+    front, rear = 0.15 / 2 + 0.05 * 30 + 0.08 * 8, 0.05 / 2 + 0.03 * 20
+    np.testing.assert_allclose(seen["radius_slope"], [front, -rear])
+    np.testing.assert_allclose(seen["curvature_radius"], [2 * front, 2 * rear])
 
 
 @every_surface
 def test_support_function_gives_the_paper_and_rolls_without_slip(surface):
     a, s = np.abs(TILTS), np.where(TILTS >= 0, 1.0, -1.0)
-    r, height = FUNCTIONS["radius"](surface, TILTS), FUNCTIONS["centre_height"](surface, TILTS)
-    r_slope, rho = FUNCTIONS["radius_slope"](surface, TILTS), FUNCTIONS["curvature_radius"](surface, TILTS)
-    cop, distance = FUNCTIONS["centre_of_pressure"](surface, TILTS), FUNCTIONS["roll_distance"](surface, TILTS)
+    seen, slope = look(surface, TILTS), slopes(surface, TILTS)
+    r, r_slope, rho = seen["radius"], seen["radius_slope"], seen["curvature_radius"]
+    cop, distance, height = seen["centre_of_pressure"], seen["roll_distance"], seen["centre_height"]
     np.testing.assert_allclose(height, r * np.sin(a), atol=1e-16)
-    np.testing.assert_allclose(cop, s * (distance + r_slope * np.sin(TILTS)), atol=1e-15)
+    np.testing.assert_allclose(cop, s * (distance + r_slope * np.sin(TILTS)), atol=1e-15)  # eq. 1
     # Derivatives by tilt, with everything that was written in closed form: also at 0 and at the switches.
-    np.testing.assert_allclose(slope_of(rolling.radius, surface, TILTS), r_slope, atol=1e-12)
-    np.testing.assert_allclose(slope_of(rolling.roll_distance, surface, TILTS), r_slope * np.cos(a), atol=1e-12)
-    np.testing.assert_allclose(slope_of(rolling.centre_of_pressure, surface, TILTS), rho, atol=1e-12)
-
-    height_slope = partial(slope_of, rolling.centre_height)
-    np.testing.assert_allclose(height + slope_of(height_slope, surface, TILTS), rho, atol=1e-11)
-    centre = cop - height_slope(surface, TILTS)  # a contour touches where h has its slope
+    np.testing.assert_allclose(slope["radius"], r_slope, atol=1e-12)
+    np.testing.assert_allclose(slope["roll_distance"], r_slope * np.cos(a), atol=1e-12)
+    np.testing.assert_allclose(slope["centre_of_pressure"], rho, atol=1e-12)
+    # A contour touches where its support function has its slope: h' = r' sin a + r cos a on the front side.
+    centre = cop - slope["centre_height"]
     np.testing.assert_allclose(centre, s * (distance - r * np.cos(a)), atol=1e-15)
+    # h + h'' = rho: h' = r' sin alpha + s r cos alpha is differentiated once more.
+    bend = slope["radius_slope"] * np.sin(TILTS) * s + 2 * s * r_slope * np.cos(a) - r * np.sin(a)
+    np.testing.assert_allclose(height + bend, rho, atol=1e-11)
 
 
 def test_cop_advances_by_the_curvature_for_any_terms():
@@ -122,8 +143,8 @@ def test_cop_advances_by_the_curvature_for_any_terms():
     C, D = np.exp(rng.uniform(0.0, np.log(100.0), (2, 500)))
     tilts = rng.uniform(-1.2, 1.2, 500) * np.exp(rng.uniform(-6, 0, 500))
     side = Side((Term(A, C), Term(B, D)))
-    slope = slope_of(rolling.centre_of_pressure, Surface(side, side), tilts)
-    rho = FUNCTIONS["curvature_radius"](Surface(side, side), tilts)
+    slope = slopes(Surface(side, side), tilts, ("centre_of_pressure",))["centre_of_pressure"]
+    rho = look(Surface(side, side), tilts)["curvature_radius"]
     assert np.all(np.abs(slope - rho) < 1e-14 * (A * C * C + np.abs(B) * D * D + 1))
     # It starts from twice the slope of the radius, and changes by less than its largest slope allows.
     start = 2 * (A * C + B * D)
@@ -131,22 +152,26 @@ def test_cop_advances_by_the_curvature_for_any_terms():
 
 
 def test_a_single_term_turns_back_where_its_tilt_is_two_over_its_rate():
-    # rho = A C exp(-C a) (2 cos a - C sin a); with u = C a it is A (1 + exp(-2)) at u = 2, and A far beyond.
+    # rho = A C exp(-C a) (2 cos a - C sin a); with u = C a the CoP is A (1 + exp(-2)) at u = 2, and A far beyond.
     A, C = 0.1, 200.0
-    surface = Surface(Side((Term(A, C),)), Side())
     turn = np.arctan2(2.0, C)
-    assert FUNCTIONS["curvature_radius"](surface, turn) == pytest.approx(0.0, abs=1e-13)
-    assert FUNCTIONS["curvature_radius"](surface, 1.01 * turn) < 0 < FUNCTIONS["curvature_radius"](surface, 0.99 * turn)
-    assert FUNCTIONS["centre_of_pressure"](surface, turn) == pytest.approx(A * (1 + np.exp(-2)), rel=1e-4)
-    assert FUNCTIONS["centre_of_pressure"](surface, 0.5) == pytest.approx(A, rel=1e-4)
+    seen = look(Surface(Side((Term(A, C),)), Side()), np.array([0.99 * turn, turn, 1.01 * turn, 0.5]))
+    rho = seen["curvature_radius"]
+    assert rho[2] < 0 < rho[0] and rho[1] == pytest.approx(0.0, abs=1e-13)
+    np.testing.assert_allclose(seen["centre_of_pressure"][jnp.array([1, 3])], [A * (1 + np.exp(-2)), A], rtol=1e-4)
 
 
 def test_small_angles_keep_their_digits():
-    # For a -> 0: r = A C a, r* the same, x_cop = 2 A C a, h = A C a^2, to first order in C a = 2e-12.
-    surface, a = Surface(Side((Term(0.2, 20.0),)), Side()), 1e-13
-    for name, value in (("radius", 4 * a), ("roll_distance", 4 * a), ("centre_of_pressure", 8 * a)):
-        assert FUNCTIONS[name](surface, a) == pytest.approx(value, rel=1e-11)
-    assert FUNCTIONS["centre_height"](surface, a) == pytest.approx(4 * a * a, rel=1e-11)
+    # For a -> 0: r = r* = A C a, x_cop = 2 A C a, h = A C a^2, to first order in C a = 2e-12.
+    a = np.array([1e-13, 1e-13, 1e-13, -1e-13])
+    seen = look(Surface(Side((Term(0.2, 20.0),)), Side()), a)
+    for name, value in (
+        ("radius", 4e-13),
+        ("roll_distance", 4e-13),
+        ("centre_of_pressure", 8e-13),
+        ("centre_height", 4e-26),
+    ):
+        np.testing.assert_allclose(seen[name], [value, value, value, 0.0], rtol=1e-11)
 
 
 # --- switches ---
@@ -159,31 +184,43 @@ def literal_curvature(terms, a):
 
 
 def test_switched_sums_integrate_the_curvature_of_the_terms_that_are_on():
-    terms = [(0.05, 30.0, 0.0, 0.026), (0.06, 12.0, 0.0, 9.0), (0.09, 5.0, 0.026, 0.3)]
-    for a in (0.01, 0.026, 0.1, 0.3, 0.7):
-        kinks = [k for k in (0.026, 0.3) if k < a]
-        rho = 0.1 + literal_curvature(terms, a)
-        assert FUNCTIONS["curvature_radius"](SWITCHED, a) == pytest.approx(rho, rel=1e-12)
-        cop = quad(lambda x: 0.1 + literal_curvature(terms, x), 0, a, points=kinks or None, epsabs=1e-14)[0]
-        assert FUNCTIONS["centre_of_pressure"](SWITCHED, a) == pytest.approx(cop, rel=1e-11)
+    terms = [(0.05, 30.0, 0.0, 0.026), (0.06, 12.0, 0.0, 0.5), (0.09, 5.0, 0.026, 9.0), (0.03, 4.0, 0.1, 9.0)]
+    angles = [0.01, 0.026, 0.07, 0.1, 0.2, 0.5, 0.7]
+    seen = look(SWITCHED, np.resize(angles, len(TILTS)))
+
+    def rho(x):
+        return 0.1 + literal_curvature(terms, x)
+
+    for i, a in enumerate(angles):
+        kinks = [k for k in (0.026, 0.1, 0.5) if k < a] or None
+        assert seen["curvature_radius"][i] == pytest.approx(rho(a), rel=1e-12)
+        assert seen["centre_of_pressure"][i] == pytest.approx(quad(rho, 0, a, points=kinks, epsabs=1e-14)[0], rel=1e-11)
         # h + h'' = rho from rest at foot flat: h = int rho(b) sin(a - b) db.
-        height = quad(
-            lambda x, a=a: (0.1 + literal_curvature(terms, x)) * np.sin(a - x), 0, a, points=kinks or None, epsabs=1e-14
-        )[0]
-        assert FUNCTIONS["centre_height"](SWITCHED, a) == pytest.approx(height, rel=1e-11)
+        height = quad(lambda x, a=a: rho(x) * np.sin(a - x), 0, a, points=kinks, epsabs=1e-14)[0]
+        assert seen["centre_height"][i] == pytest.approx(height, rel=1e-11)
 
 
 def test_lengths_are_continuous_at_a_switch_and_the_printed_radius_is_not():
-    near = np.array([-1e-13, 1e-13])
-    for switch in (0.026, 0.3, -0.01):
-        for name in ("radius", "radius_slope", "roll_distance", "centre_of_pressure", "centre_height"):
-            low, high = FUNCTIONS[name](SWITCHED, switch + near)
-            assert high == pytest.approx(float(low), abs=1e-10), name
-    low, high = FUNCTIONS["printed_radius"](SWITCHED, 0.026 + near)
-    assert high - low == pytest.approx(-0.05 * (1 - np.exp(-0.78)) + 0.09 * (1 - np.exp(-0.13)), abs=1e-11)
+    switches = np.array([0.026, 0.1, 0.5])
+    below, at, above = (look(SWITCHED, np.resize(switches + x, len(TILTS))) for x in (-1e-13, 0.0, 1e-13))
+    for name in ("radius", "radius_slope", "roll_distance", "centre_of_pressure", "centre_height"):
+        np.testing.assert_allclose(below[name], above[name], atol=1e-10)
+        np.testing.assert_allclose(at[name], above[name], atol=1e-10)
     # At the switch the terms after it count.
-    assert FUNCTIONS["printed_radius"](SWITCHED, 0.026) == pytest.approx(float(high), abs=1e-11)
-    np.testing.assert_allclose(FUNCTIONS["printed_radius"](PLAIN, TILTS), FUNCTIONS["radius"](PLAIN, TILTS), atol=1e-16)
+    jump = -0.05 * (1 - np.exp(-0.78)) + 0.09 * (1 - np.exp(-0.13))
+    assert above["printed_radius"][0] - below["printed_radius"][0] == pytest.approx(jump, abs=1e-11)
+    assert at["printed_radius"][0] == pytest.approx(float(above["printed_radius"][0]), abs=1e-11)
+    plain = look(PLAIN, TILTS)
+    np.testing.assert_allclose(plain["printed_radius"], plain["radius"], atol=1e-16)
+
+
+def test_a_term_between_two_switches_is_the_later_part_less_the_part_after_it():
+    window, late, later = Term(0.09, 5.0, 0.026, 0.3), Term(0.09, 5.0, 0.026), Term(0.09, 5.0, 0.3)
+    tilts = np.array([-0.4, -0.3, -0.1, 0.0, 0.02, 0.026, 0.2, 0.3, 0.7])
+    of = {t: look(Surface(Side((t,)), Side((t,))), tilts) for t in (window, late, later)}
+    for name in NAMES:
+        a, b, c = (np.asarray(of[t][name]) for t in (window, late, later))
+        np.testing.assert_allclose(a, b - c, atol=1e-15)
 
 
 # --- the contour as a body ---
@@ -191,8 +228,8 @@ def test_lengths_are_continuous_at_a_switch_and_the_printed_radius_is_not():
 
 @every_surface
 def test_the_contour_is_a_curve_with_this_tangent_and_length(surface):
-    along, up = jax.jvp(lambda t: rolling.contour(surface, t), (jnp.asarray(TILTS),), (jnp.ones(len(TILTS)),))[1]
-    rho = FUNCTIONS["curvature_radius"](surface, TILTS)
+    along, up = slopes(surface, TILTS)["contour"]
+    rho = look(surface, TILTS)["curvature_radius"]
     # At tilt alpha the tangent lies along the ground, whose direction in the foot's frame is (cos, sin) alpha.
     np.testing.assert_allclose(along, rho * np.cos(TILTS), atol=1e-11)
     np.testing.assert_allclose(up, rho * np.sin(TILTS), atol=1e-11)
@@ -200,14 +237,14 @@ def test_the_contour_is_a_curve_with_this_tangent_and_length(surface):
 
 @every_surface
 def test_the_foot_rests_on_the_lowest_point_of_its_contour(surface):
-    every = np.linspace(-0.7, 1.0, 20_001)
-    assert np.all(FUNCTIONS["curvature_radius"](surface, every) > 0)  # a convex foot
-    along, up = (np.asarray(x) for x in FUNCTIONS["contour"](surface, every))
-    for tilt in (-0.5, -0.01, 0.0, 0.026, 0.2, 0.8):
-        heights = -along * np.sin(tilt) + up * np.cos(tilt)
-        lowest = np.argmin(heights)
-        assert FUNCTIONS["centre_height"](surface, tilt) == pytest.approx(-heights[lowest], abs=2e-8)
-        assert every[lowest] == pytest.approx(tilt, abs=1e-4)
+    every = np.linspace(-0.7, 1.0, 17_001)
+    seen = {name: np.asarray(jax.jit(getattr(rolling, name))(surface, every)) for name in NAMES[4:7]}
+    assert np.all(seen["curvature_radius"] > 0)  # a convex foot
+    along, up = seen["contour"]
+    for i in (2000, 6900, 7000, 7260, 9000, 15_000):
+        heights = -along * np.sin(every[i]) + up * np.cos(every[i])
+        assert np.argmin(heights) == pytest.approx(i, abs=1)
+        assert seen["centre_height"][i] == pytest.approx(-heights.min(), abs=1e-15)
 
 
 # --- the constrained family ---
@@ -236,15 +273,16 @@ def test_the_family_keeps_its_four_constraints():
     def holds(computed, wanted, tolerance):
         assert np.all(np.abs(computed - wanted) < tolerance * scale)
 
-    holds(FUNCTIONS["curvature_radius"](surface, np.zeros(n)), rho0, 1e-14)
-    holds(slope_of(rolling.curvature_radius, surface, np.zeros(n)), slope0, 1e-12)
-    before, after = ([(t.amplitude, t.rate) for t in terms[k : k + 2]] for k in (0, 2))
+    holds(look(surface, np.zeros(n))["curvature_radius"], rho0, 1e-14)
+    holds(slopes(surface, np.zeros(n), ("curvature_radius",))["curvature_radius"], slope0, 1e-12)
+    before, after = ([(np.asarray(t.amplitude), np.asarray(t.rate)) for t in terms[k : k + 2]] for k in (0, 2))
     for left, right in zip(pair_at(before, switch), pair_at(after, switch), strict=True):
         holds(left, right, 1e-12)
     # So rho is continuous, and terms 3 and 4 alone, by eq. 1 from their own zero, give the CoP after the switch.
-    holds(*(FUNCTIONS["curvature_radius"](surface, switch * x) for x in (1 - 1e-14, 1)), 1e-11)
+    left, right = (look(surface, switch * x)["curvature_radius"] for x in (1 - 1e-14, 1))
+    holds(left, right, 1e-11)
     later = switch + rng.uniform(0.0, 0.5, n)
-    holds(FUNCTIONS["centre_of_pressure"](surface, later), pair_at(after, later)[1], 1e-12)
+    holds(look(surface, later)["centre_of_pressure"], pair_at(after, later)[1], 1e-12)
 
 
 def test_the_family_is_the_solution_of_the_four_equations_and_so_are_its_derivatives():
@@ -267,7 +305,7 @@ def test_the_family_is_the_solution_of_the_four_equations_and_so_are_its_derivat
     steps = 1e-5 * free
     difference = [(amplitudes(free + d) - amplitudes(free - d)) / (2 * d.sum()) for d in np.diag(steps)]
     for derivative in (jax.jacfwd, jax.jacrev):
-        np.testing.assert_allclose(derivative(ours)(jnp.asarray(free)).T, difference, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(jax.jit(derivative(ours))(jnp.asarray(free)).T, difference, rtol=1e-6, atol=1e-9)
 
 
 def test_a_singular_family_is_flagged_lane_by_lane_and_stays_finite():
@@ -281,130 +319,132 @@ def test_a_singular_family_is_flagged_lane_by_lane_and_stays_finite():
         jnp.array([4.0, 4.0, 15.0, 110.0, 4.0]),
         jnp.array([15.0, 15.0, 15.0, twin, 15.0]),
     )
-    made = rolling.constrained_side(2.0, rates, 0.026)
+    made = jax.jit(rolling.constrained_side)(2.0, rates, 0.026)
     np.testing.assert_array_equal(made.solvable, [True, False, False, False, False])
 
     def total(rates, switch):
         side = rolling.constrained_side(2.0, rates, switch).side
-        return jnp.sum(rolling.centre_of_pressure(Surface(side, side), jnp.full(5, 0.2)))
+        return jnp.sum(rolling.centre_of_pressure(Surface(side, Side()), jnp.full(5, 0.2)))
 
-    slopes = jax.grad(total, argnums=(0, 1))(rates, 0.026)
-    assert all(np.all(np.isfinite(s)) for s in jax.tree.leaves(slopes))
+    gradient = jax.jit(jax.grad(total, argnums=(0, 1)))(rates, 0.026)
+    assert all(np.all(np.isfinite(s)) for s in jax.tree.leaves(gradient))
 
 
 # --- derivatives, lanes, precision ---
 
 
+UNRAVEL = ravel_pytree(SWITCHED)[1]
+
+
+def outcome(flat, tilts):
+    p = rolling.roll(UNRAVEL(flat), tilts, (0.1, 0.07))
+    return jnp.stack([*p.position, *p.bend])  # r, r*, x_cop and rho are all in these
+
+
+outcomes = jax.jit(jax.vmap(outcome, (0, None)))
+by_forward_mode = jax.jit(jax.jacfwd(outcome))
+by_reverse_mode = jax.jit(jax.grad(lambda flat, tilts, weights: jnp.sum(weights * outcome(flat, tilts))))
+
+
 @every_surface
-def test_every_parameter_has_its_derivative_in_both_modes(surface):
-    flat, unravel = ravel_pytree(surface)
-    tilts = jnp.array([0.1, 0.0255, 0.0265, -0.0099, -0.0101, -0.4, 0.5])
-
-    def outcome(x, tilt):
-        s = unravel(x)
-        p = rolling.roll(s, tilt, (0.1, 0.07))
-        return jnp.stack([*p.position, p.slope[1]])  # with x, the last one holds the CoP
-
-    outcomes = jax.jit(jax.vmap(outcome, (0, None)))
-    forward = jax.jit(jax.jacfwd(outcome))(flat, tilts)
-    np.testing.assert_allclose(forward, jax.jit(jax.jacrev(outcome))(flat, tilts), atol=1e-13)
+def test_every_number_has_its_derivative_in_both_modes(surface):
+    flat = ravel_pytree(surface)[0]
+    tilts = jnp.array([0.2, 0.0255, 0.0265, -1e-3, -0.4, 0.6, 0.0, 0.026, 0.1, 1e-300, -1e-300])
+    forward = by_forward_mode(flat, tilts)
+    for seed in range(5):
+        weights = np.random.default_rng(seed).normal(size=forward.shape[:2])
+        reverse = by_reverse_mode(flat, tilts, weights)
+        np.testing.assert_allclose(np.einsum("it,itp->p", weights, forward), reverse, atol=1e-12)  # at kinks, too
     steps = 1e-5 * np.maximum(np.abs(flat), 1e-2)
     up, down = (outcomes(flat + sign * np.diag(steps), tilts) for sign in (1, -1))
-    difference = (up - down) / (2 * steps)[:, None, None]
-    np.testing.assert_allclose(np.moveaxis(forward, -1, 0), difference, rtol=1e-5, atol=1e-7)
-
-
-@every_surface
-def test_no_derivative_is_undefined_in_a_batch_that_mixes_all_sides(surface):
-    def total(surface, tilts):
-        p = rolling.roll(surface, tilts, (0.1, 0.07))
-        return sum(jnp.sum(x) for x in [*p.position, *p.slope, *p.bend, rolling.radius_slope(surface, tilts)])
-
-    tilts = jnp.asarray(TILTS)
-    slopes = jax.jit(jax.grad(total, argnums=(0, 1)))(surface, tilts)
-    assert all(np.all(np.isfinite(s)) for s in jax.tree.leaves(slopes))
-    # The front's numbers do not matter behind.
-    behind = jax.jit(jax.grad(total))(surface, jnp.array([-0.3, -1e-300]))
-    assert all(np.all(s == 0) for s in jax.tree.leaves(behind.front))
+    difference = np.moveaxis((up - down) / (2 * steps)[:, None, None], 0, -1)
+    smooth = np.arange(len(tilts)) < 6
+    np.testing.assert_allclose(forward[:, smooth], difference[:, smooth], rtol=1e-5, atol=1e-6)
+    # The front's numbers do not matter behind, nor the rear's ahead.
+    front = np.arange(len(flat)) < len(ravel_pytree(surface.front)[0])
+    behind = np.asarray(tilts) < 0
+    assert np.all(forward[:, behind][:, :, front] == 0) and np.all(forward[:, ~behind][:, :, ~front] == 0)
 
 
 def test_lanes_are_independent_and_scalars_stay_scalars():
-    amplitudes = jnp.linspace(0.02, 0.08, len(TILTS))
-    term = SWITCHED.front.terms[0]._replace(amplitude=amplitudes)
-    swept = SWITCHED._replace(front=Side((term, *SWITCHED.front.terms[1:]), 0.1))
-    many = FUNCTIONS["roll"](swept, TILTS, (0.1, 0.07), 0.3)
+    n = len(TILTS)
+    scale = np.linspace(0.5, 1.5, n)
+    many = roll(jax.tree.map(lambda x: x * scale, SWITCHED), TILTS)
     for lane in (0, 20, 40, 62, 65):
-        one = SWITCHED._replace(front=Side((term._replace(amplitude=amplitudes[lane]), *SWITCHED.front.terms[1:]), 0.1))
-        alone = FUNCTIONS["roll"](one, TILTS[lane], (0.1, 0.07), 0.3)
+        alone = roll(jax.tree.map(lambda x, lane=lane: x * scale[lane], SWITCHED), np.full(n, TILTS[lane]))
         for a, b in zip(jax.tree.leaves(many), jax.tree.leaves(alone), strict=True):
-            assert a[lane] == pytest.approx(float(b), rel=1e-13, abs=1e-15)
-    assert jnp.shape(rolling.centre_of_pressure(SWITCHED, 0.1)) == ()
+            assert a[lane] == pytest.approx(float(b[0]), rel=1e-12, abs=1e-15)
+    assert {jnp.shape(x) for x in jax.tree.leaves(look(PLAIN, 0.1))} == {()}
 
 
 def test_single_precision_is_right_to_a_micrometre():
-    single = jax.tree.map(lambda x: np.float32(x), SWITCHED)
     tilts = TILTS.astype(np.float32)
-    for name in ("radius", "roll_distance", "centre_of_pressure", "centre_height"):
-        value = FUNCTIONS[name](single, tilts)
-        assert value.dtype == np.float32
-        np.testing.assert_allclose(value, FUNCTIONS[name](SWITCHED, tilts.astype(float)), atol=1e-6)
+    single = roll(jax.tree.map(lambda x: x.astype(np.float32), SWITCHED), tilts)
+    double = roll(SWITCHED, tilts.astype(float))
+    assert {x.dtype for x in jax.tree.leaves(single)} == {np.dtype(np.float32)}
+    np.testing.assert_allclose(single.position, double.position, atol=1e-6)
+    np.testing.assert_allclose(single.slope, double.slope, atol=1e-6)
 
 
 def test_shapes_can_be_fitted_to_cop_over_pitch_by_gradients():
     truth = Surface(Side((Term(0.11, 25.0),), 0.2), Side((Term(0.05, 40.0),), 0.1))
     pitch = np.linspace(-0.3, 0.5, 161)
     cop = rolling.cop_from_pitch(truth, pitch, 0.07, 0.015)
-    np.testing.assert_allclose(cop, 0.07 + FUNCTIONS["centre_of_pressure"](truth, pitch - 0.015), atol=1e-15)
+    np.testing.assert_allclose(cop, 0.07 + rolling.centre_of_pressure(truth, pitch - 0.015), atol=1e-15)
     start, unravel = ravel_pytree((Surface(Side((Term(0.08, 15.0),), 0.1), Side((Term(0.08, 20.0),), 0.05)), 0.0, 0.0))
 
     def misfit(x):
         surface, origin, flat = unravel(x)
         return rolling.cop_from_pitch(surface, pitch, origin, flat) - cop
 
-    found = least_squares(
-        jax.jit(misfit), start, jac=jax.jit(jax.jacfwd(misfit)), x_scale="jac", xtol=1e-14, gtol=1e-14
-    )  # pyright: ignore
+    slope: Any = jax.jit(jax.jacfwd(misfit))
+    found = least_squares(jax.jit(misfit), start, jac=slope, x_scale="jac", xtol=1e-14, gtol=1e-14)
     np.testing.assert_allclose(found.x, ravel_pytree((truth, 0.07, 0.015))[0], rtol=1e-6)
 
 
 # --- the joint ---
 
 
-@every_surface
-def test_the_joint_moves_every_point_about_the_contact(surface):
-    point, tilts, ones = (0.12, 0.08), jnp.asarray(TILTS), jnp.ones(len(TILTS))
-    rolled = rolling.roll(surface, tilts, point, 0.4)
-
-    def position(t):
-        return rolling.roll(surface, t, point, 0.4).position
+@jax.jit
+def derived(surface, tilts, point, origin):
+    """First and second derivative by tilt of where a point of the foot is."""
+    ones = jnp.ones_like(tilts)
 
     def slope(t):
-        return jax.jvp(position, (t,), (ones,))[1]
+        return jax.jvp(lambda t: rolling.roll(surface, t, point, origin).position, (t,), (ones,))[1]
 
-    np.testing.assert_allclose(rolled.slope, slope(tilts), atol=1e-12)
-    np.testing.assert_allclose(rolled.bend, jax.jvp(slope, (tilts,), (ones,))[1], atol=1e-11)
+    return jax.jvp(slope, (tilts,), (ones,))
+
+
+@every_surface
+def test_the_joint_moves_every_point_about_the_contact(surface):
+    point = tuple(np.full(len(TILTS), x) for x in (0.12, 0.08))
+    rolled, seen = roll(surface, TILTS, point, 0.4), look(surface, TILTS)
+    slope, bend = derived(surface, jnp.asarray(TILTS), point, 0.4)
+    np.testing.assert_allclose(rolled.slope, slope, atol=1e-12)
+    np.testing.assert_allclose(rolled.bend, bend, atol=1e-11)
     # The material point of the foot that is at the CoP: on the ground, there, and still.
-    contact = rolling.roll(surface, tilts, rolling.contour(surface, tilts), 0.4)
+    contact = roll(surface, TILTS, seen["contour"], 0.4)
     np.testing.assert_allclose(contact.position[1], 0.0, atol=1e-15)
-    np.testing.assert_allclose(contact.position[0], 0.4 + FUNCTIONS["centre_of_pressure"](surface, tilts), atol=1e-15)
+    np.testing.assert_allclose(contact.position[0], 0.4 + seen["centre_of_pressure"], atol=1e-15)
     np.testing.assert_allclose(rolling.velocity(contact, 3.0), 0.0, atol=1e-14)
     # Its acceleration is upwards, rho alpha_dot^2, as for any rolling wheel.
-    np.testing.assert_allclose(rolling.acceleration(contact, 3.0, 5.0)[0], 0.0, atol=1e-13)
-    np.testing.assert_allclose(
-        rolling.acceleration(contact, 3.0, 5.0)[1], 9.0 * FUNCTIONS["curvature_radius"](surface, tilts), atol=1e-12
-    )
+    sideways, upwards = rolling.acceleration(contact, 3.0, 5.0)
+    np.testing.assert_allclose(sideways, 0.0, atol=1e-13)
+    np.testing.assert_allclose(upwards, 9.0 * seen["curvature_radius"], atol=1e-12)
 
 
 def test_a_circle_rolls_as_a_wheel():
     R = 0.3
     wheel = Surface(Side(circle=R), Side(circle=R))
     tilts = np.linspace(-3.0, 3.0, 31)
-    np.testing.assert_allclose(FUNCTIONS["centre_of_pressure"](wheel, tilts), R * tilts, atol=1e-14)
-    np.testing.assert_allclose(FUNCTIONS["curvature_radius"](wheel, tilts), R)
-    hub = FUNCTIONS["roll"](wheel, tilts, (0.0, R))
+    seen = look(wheel, tilts)
+    np.testing.assert_allclose(seen["centre_of_pressure"], R * tilts, atol=1e-14)
+    np.testing.assert_allclose(seen["curvature_radius"], R)
+    hub = roll(wheel, tilts, (0.0, R))
     np.testing.assert_allclose(hub.position, [R * tilts, np.full(31, R)], atol=1e-14)
     # A point of the rim draws a cycloid.
-    rim = FUNCTIONS["roll"](wheel, tilts, (0.0, 2 * R))
+    rim = roll(wheel, tilts, (0.0, 2 * R))
     np.testing.assert_allclose(rim.position, [R * (tilts + np.sin(tilts)), R * (1 + np.cos(tilts))], atol=1e-14)
 
 
@@ -412,36 +452,43 @@ def test_a_foot_link_turns_as_linkages_do():
     # Linkage angles are clockwise from vertical: with the sole's normal along the link, tilt is the angle itself.
     links = [linkage.Link(-1, 1.0, 0.1, 0.0)]
     spot = linkage.point(links, 0, 0.07, 0.12)  # 0.07 along the link (up), 0.12 across it (forward)
-    base = FUNCTIONS["roll"](CONSTRAINED, 0.2, (0.0, 0.0), 0.4)
+    base = roll(PLAIN, 0.2, (0.0, 0.0), 0.4)
     sines, cosines = linkage.directions([0.2])
     expected = linkage.position(spot, base.position, sines, cosines)
-    rolled = FUNCTIONS["roll"](CONSTRAINED, 0.2, (0.12, 0.07), 0.4)
+    rolled = roll(PLAIN, 0.2, (0.12, 0.07), 0.4)
     np.testing.assert_allclose(rolled.position, expected, rtol=1e-14)
     moving = linkage.velocity(spot, rolling.velocity(base, 3.0), [3.0], sines, cosines)
     np.testing.assert_allclose(rolling.velocity(rolled, 3.0), moving, rtol=1e-13)
 
 
-@every_surface
-def test_the_constraint_is_its_own_derivative_and_does_no_work(surface):
-    point, n = (0.12, 0.3), 40
-    q, v, a = np.random.default_rng(0).normal(0, 0.3, (3, 3, n))
-    held = rolling.constraint(surface, q, v, point, 0.4)
+@jax.jit
+def along_a_path(surface, q, v, a, point, origin):
+    """Rate and acceleration of the constraint's gap on a path with this velocity and acceleration."""
 
-    def rate(time):  # of Phi along a path with this velocity and acceleration
+    def rate(time):
         def gap(t):
-            return jnp.stack(rolling.constraint(surface, q + t * v + 0.5 * t * t * a, v, point, 0.4).gap)
+            return jnp.stack(rolling.constraint(surface, q + t * v + 0.5 * t * t * a, v, point, origin).gap)
 
         return jax.jvp(gap, (time,), (1.0,))[1]
 
-    first, second = jax.jit(lambda t: jax.jvp(rate, (t,), (1.0,)))(0.0)
+    return jax.jvp(rate, (0.0,), (1.0,))
+
+
+@every_surface
+def test_the_constraint_is_its_own_derivative_and_does_no_work(surface):
+    n = len(TILTS)
+    point = tuple(np.full(n, x) for x in (0.12, 0.3))
+    q, v, a = np.random.default_rng(0).normal(0, 0.3, (3, 3, n))
+    held = constraint(surface, q, v, point, 0.4)
     jacobian = np.array(held.jacobian)
+    first, second = along_a_path(surface, q, v, a, point, 0.4)
     np.testing.assert_allclose(np.einsum("ijn,jn->in", jacobian, v), first, atol=1e-13)
     np.testing.assert_allclose(held.rate, first, atol=1e-13)
     np.testing.assert_allclose(np.einsum("ijn,jn->in", jacobian, a) + held.drift, second, atol=1e-11)
     # The multiplier is the ground's force at the CoP: same force, same clockwise moment about the body's point.
     force = np.array([3.0, 7.0])
-    rolled = FUNCTIONS["roll"](surface, q[2], point)
-    lever = FUNCTIONS["centre_of_pressure"](surface, q[2]) - rolled.position[0], -rolled.position[1]
+    rolled = roll(surface, q[2], point, 0.4)
+    lever = 0.4 + look(surface, q[2])["centre_of_pressure"] - rolled.position[0], -rolled.position[1]
     general = np.einsum("ijn,i->jn", jacobian, force)
     np.testing.assert_allclose(general[:2], np.outer(force, np.ones(n)))
     np.testing.assert_allclose(general[2], -(lever[0] * force[1] - lever[1] * force[0]), atol=1e-13)
@@ -473,69 +520,68 @@ def by_multipliers(surface, point, state):
     return jnp.concatenate([v, solution[:3]])
 
 
-def motion(flow, surface, point, start, time, steps):
-    h = time / steps
+STEPS, H = 1200, 1e-3
+TIME = H * np.arange(1, STEPS + 1)
+
+
+@partial(jax.jit, static_argnums=0)
+def motion(flow, surface, point, start):
+    """The classical Runge-Kutta method; its four stages are a scan so that the flow is compiled once."""
+
+    def stage(carry, c):
+        y, slope, total = carry
+        slope = flow(surface, point, y + c[0] * H * slope)
+        return (y, slope, total + c[1] * slope), None
 
     def step(y, _):
-        k1 = flow(surface, point, y)
-        k2 = flow(surface, point, y + h / 2 * k1)
-        k3 = flow(surface, point, y + h / 2 * k2)
-        k4 = flow(surface, point, y + h * k3)
-        y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        table = jnp.array([[0.0, 1 / 6], [0.5, 1 / 3], [0.5, 1 / 3], [1.0, 1 / 6]])
+        y = y + H * jax.lax.scan(stage, (y, jnp.zeros_like(y), jnp.zeros_like(y)), table)[0][2]
         return y, y
 
-    return jax.jit(lambda y: jax.lax.scan(step, y, None, length=steps)[1])(jnp.asarray(start))
+    return jax.lax.scan(step, jnp.asarray(start), None, length=STEPS)[1]
 
 
 def test_both_forms_give_the_same_motion_and_keep_the_energy():
-    surface, point = CONSTRAINED, (0.03, 0.9)  # top-heavy: it rocks about foot flat, from heel to toe and over
-    start = jnp.array([-0.08, 0.9])
-    tilt, spin = motion(by_coordinate, surface, point, start, 1.2, 1200).T
-    p0 = rolling.roll(surface, start[0], point)
+    surface, point = CONSTRAINED, (0.03, 0.9)
+    start = [-0.08, 0.9]
+    p0 = roll(surface, start[0], point)
+    tilt, spin = motion(by_coordinate, surface, point, jnp.array(start)).T
     free = motion(
-        by_multipliers,
-        surface,
-        point,
-        [*p0.position, start[0], *rolling.velocity(p0, start[1]), start[1]],
-        1.2,
-        1200,
+        by_multipliers, surface, point, jnp.array([*p0.position, start[0], *rolling.velocity(p0, start[1]), start[1]])
     )
-    assert tilt.min() < -0.05 and tilt.max() > 0.15  # through foot flat and the switch
+    assert tilt.min() < -0.05 and tilt.max() > 0.5  # from the heel through foot flat and the switch to the toes
+    # rho has corners there: the method is not at its best in the steps across them.
     np.testing.assert_allclose(free[:, 2], tilt, atol=1e-7)
-    np.testing.assert_allclose(free[:, 5], spin, atol=1e-6)  # rho has corners: the steps across them are not smooth
+    np.testing.assert_allclose(free[:, 5], spin, atol=1e-6)
 
-    def energy(tilt, spin):
-        p = rolling.roll(surface, tilt, point)
-        vx, vy = rolling.velocity(p, spin)
-        return 0.5 * MASS * (vx**2 + vy**2) + 0.5 * INERTIA * spin**2 + MASS * G * p.position[1]
-
-    np.testing.assert_allclose(energy(tilt, spin), energy(*start), rtol=1e-8)
-    gap = rolling.constraint(surface, free[:, :3].T, free[:, 3:].T, point).gap
+    p = roll(surface, tilt, point)
+    vx, vy = rolling.velocity(p, spin)
+    energy = 0.5 * MASS * (vx**2 + vy**2) + 0.5 * INERTIA * spin**2 + MASS * G * p.position[1]
+    np.testing.assert_allclose(energy, energy[0], rtol=1e-8)
+    gap = constraint(surface, free[:, :3].T, free[:, 3:].T, point).gap
     np.testing.assert_allclose(gap, 0.0, atol=5e-8)
 
 
 def test_stabilisation_pulls_a_foot_back_onto_its_surface():
-    p0 = rolling.roll(CONSTRAINED, 0.1, (0.0, 0.2))
-    off = [p0.position[0] + 1e-3, p0.position[1] - 2e-3, 0.1, 0.0, 0.0, 0.0]
-    path = motion(by_multipliers, CONSTRAINED, (0.0, 0.2), off, 0.5, 500)
-    gap = np.array(rolling.constraint(CONSTRAINED, path[:, :3].T, path[:, 3:].T, (0.0, 0.2)).gap)
-    t = np.arange(1, 501) * 1e-3
-    np.testing.assert_allclose(gap, np.outer([1e-3, -2e-3], (1 + 20 * t) * np.exp(-20 * t)), atol=1e-7)
+    surface, point = CONSTRAINED, (0.0, 0.2)
+    x, y = roll(surface, 0.1, point).position
+    path = motion(by_multipliers, surface, point, jnp.array([x + 1e-3, y - 2e-3, 0.1, 0.0, 0.0, 0.0]))
+    gap = constraint(surface, path[:, :3].T, path[:, 3:].T, point).gap
+    np.testing.assert_allclose(gap, np.outer([1e-3, -2e-3], (1 + 20 * TIME) * np.exp(-20 * TIME)), atol=1e-7)
 
 
 def test_a_rocking_foot_has_the_frequency_of_its_curvature():
     # Small rocking about foot flat: (I + m y^2) alpha_ddot = -m g (rho0 - y) alpha for a centre of mass at height y.
-    side = rolling.constrained_side(2.0, (10.0, 25.0, 4.0, 15.0), 0.026).side
-    omega = np.sqrt(MASS * G * (2.0 - 0.9) / (INERTIA + MASS * 0.9**2))
-    tilt, _ = motion(by_coordinate, Surface(side, side), (0.0, 0.9), [1e-4, 0.0], 2.0, 2000).T
-    np.testing.assert_allclose(tilt, 1e-4 * np.cos(omega * np.arange(1, 2001) * 1e-3), atol=1e-8)
+    omega = np.sqrt(MASS * G * (2.1 - 0.9) / (INERTIA + MASS * 0.9**2))
+    tilt, _ = motion(by_coordinate, CONSTRAINED, (0.0, 0.9), jnp.array([1e-6, 0.0])).T
+    np.testing.assert_allclose(tilt, 1e-6 * np.cos(omega * TIME), atol=1e-10)
 
 
 def test_a_pulled_wheel_accelerates_as_textbooks_say():
     R, pull = 0.3, 50.0
     wheel = Surface(Side(circle=R), Side(circle=R))
     v = np.array([R * 2.0, 0.0, 2.0])
-    held = rolling.constraint(wheel, (R * 0.7, R, 0.7), v, (0.0, R))
+    held = constraint(wheel, (R * 0.7, R, 0.7), v, (0.0, R))
     J = np.array(held.jacobian)
     system = np.block([[np.diag([MASS, MASS, INERTIA]), -J.T], [J, np.zeros((2, 2))]])
     solution = np.linalg.solve(system, [pull, -MASS * G, 0.0, *rolling.stabilised(held, 0.0)])

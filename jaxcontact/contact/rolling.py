@@ -81,38 +81,33 @@ class _Disk(NamedTuple):
 
 
 def _plain(term: Term, m, sine, cosine):
-    """Radius, slope and roll distance of a term without switches at the angle m >= 0 (eq. 1)."""
+    """Radius, slope, roll distance (eq. 1) and rho of a term without switches at the angle m >= 0."""
     A, C = term.amplitude, term.rate
     decay, grown = jnp.exp(-C * m), -jnp.expm1(-C * m)
     slope = A * C * decay
     # 1 - cos m exp(-C m), and 1 - cos m in it, without cancellation at small angles.
     rest = grown + decay * sine * sine / (1.0 + cosine)
-    return A * grown, slope, A * C / (1.0 + C * C) * (sine * decay + C * rest)
+    distance = A * C / (1.0 + C * C) * (sine * decay + C * rest)
+    return A * grown, slope, distance, slope * (2.0 * cosine - C * sine)
 
 
 def _until(term: Term, switch, a, sine, cosine):
     """The same for a term that lasts until the angle `switch` and leaves its contour frozen from there on."""
     if switch is None:
         return _plain(term, a, sine, cosine)
-    over = _reached(switch, a)
+    over = (a >= switch) & (a > 0)
     m = jnp.where(over, switch, a)
     sine_m, cosine_m = sine_and_cosine(m)
-    radius, slope, distance = _plain(term, m, sine_m, cosine_m)
+    radius, slope, distance, curvature = _plain(term, m, sine_m, cosine_m)
     # Exactly 1, with derivative 0, as long as m is a: also at a = 0.
     ratio = jnp.where(over, sine_m / jnp.where(over, sine, 1.0), 1.0)
     turned = jnp.where(over, sine * cosine_m - cosine * sine_m, 0.0)  # sin(a - m)
-    return radius + slope * ratio * turned, slope * ratio**2, distance + slope * sine_m * (1.0 - ratio)
-
-
-def _reached(switch, a):
-    return (a >= switch) & (a > 0)
-
-
-def _share(term: Term, a):
-    """How much of a term counts at the angle a: 1 while it is on, else 0."""
-    started = 1.0 if term.on is None else jnp.where(_reached(term.on, a), 1.0, 0.0)
-    ended = 0.0 if term.off is None else jnp.where(_reached(term.off, a), 1.0, 0.0)
-    return started - ended
+    return (
+        radius + slope * ratio * turned,
+        slope * ratio**2,
+        distance + slope * sine_m * (1.0 - ratio),
+        jnp.where(over, 0.0, curvature),
+    )
 
 
 def _disk(side: Side, a, sine, cosine) -> _Disk:
@@ -120,15 +115,13 @@ def _disk(side: Side, a, sine, cosine) -> _Disk:
     # The circle: R tan(a/2), and its roll distance R (a - tan(a/2)).
     slope = side.circle / (1.0 + cosine)
     radius = slope * sine
-    distance = side.circle * a - radius
-    curvature = side.circle + jnp.zeros_like(a)
+    total = [radius, slope, side.circle * a - radius, side.circle + jnp.zeros_like(a)]
     for term in side.terms:
-        parts = _until(term, term.off, a, sine, cosine)
+        # All until it is turned off, less what it would have done until it is turned on.
+        total = [x + y for x, y in zip(total, _until(term, term.off, a, sine, cosine), strict=True)]
         if term.on is not None:
-            parts = tuple(x - y for x, y in zip(parts, _until(term, term.on, a, sine, cosine), strict=True))
-        radius, slope, distance = (x + y for x, y in zip((radius, slope, distance), parts, strict=True))
-        A, C = _share(term, a) * term.amplitude, term.rate
-        curvature = curvature + A * C * jnp.exp(-C * a) * (2.0 * cosine - C * sine)
+            total = [x - y for x, y in zip(total, _until(term, term.on, a, sine, cosine), strict=True)]
+    radius, slope, distance, curvature = total
     return _Disk(radius, slope, distance, curvature, sine, cosine)
 
 
@@ -153,8 +146,11 @@ def printed_radius(surface: Surface, tilt):
 
     def of(side, a):
         sine, cosine = sine_and_cosine(a)
-        terms = (_share(t, a) * t.amplitude * -jnp.expm1(-t.rate * a) for t in side.terms)
-        return sum(terms, side.circle * sine / (1.0 + cosine))
+        total = side.circle * sine / (1.0 + cosine)
+        for term in side.terms:
+            on = (True if term.on is None else a >= term.on) & (True if term.off is None else a < term.off)
+            total = total - jnp.where(on, term.amplitude, 0.0) * jnp.expm1(-term.rate * a)
+        return total
 
     return of(surface.front, jnp.where(ahead, tilt, 0.0)) + of(surface.rear, jnp.where(ahead, 0.0, -tilt))
 
