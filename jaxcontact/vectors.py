@@ -10,6 +10,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from jaxcontact.safemath import sine_and_cosine
+
 Vector = tuple[Any, Any, Any]
 Rotation = tuple[Vector, Vector, Vector]
 
@@ -80,3 +82,51 @@ def of_quaternion(q: tuple[Any, Any, Any, Any]) -> Rotation:
         (s * (x * y + w * z), 1.0 - s * (x * x + z * z), s * (y * z - w * x)),
         (s * (x * z - w * y), s * (y * z + w * x), 1.0 - s * (x * x + y * y)),
     )
+
+
+# A turn is a quaternion (w, x, y, z) of any length but zero: only its direction matters, as in `of_quaternion`.
+Quaternion = tuple[Any, Any, Any, Any]
+
+NO_TURN: Quaternion = (1.0, 0.0, 0.0, 0.0)
+
+
+def turn_about_y(angle: Any) -> Quaternion:
+    """Turn about y by an angle (rad); positive turns z towards x, as in `about_y`."""
+    sine, cosine = sine_and_cosine(0.5 * jnp.asarray(angle))
+    return cosine, jnp.zeros_like(cosine), sine, jnp.zeros_like(cosine)
+
+
+def turn_from_y_to(axis: Vector) -> Quaternion:
+    """The shortest turn that takes y to `axis` (a unit vector).
+
+    At `axis` = -y every half turn across y is as short: there it is the one about x, with derivative 0.
+    """
+    x, y, z = axis
+    opposite = y <= -1.0
+    return (
+        jnp.where(opposite, 0.0, 1.0 + y),
+        jnp.where(opposite, 1.0, z),
+        jnp.zeros_like(1.0 * y),
+        jnp.where(opposite, 0.0, -x),
+    )
+
+
+def chain_turns(outer: Quaternion, inner: Quaternion) -> Quaternion:
+    """The turn by `inner` first and by `outer` after it (Hamilton's product)."""
+    a, u = outer[0], outer[1:]
+    b, v = inner[0], inner[1:]
+    return (a * b - dot(u, v), *add(add(scale(a, v), scale(b, u)), cross(u, v)))
+
+
+def opposite_turn(q: Quaternion) -> Quaternion:
+    """The turn back."""
+    return q[0], -q[1], -q[2], -q[3]
+
+
+def quaternion_rate(q: Quaternion, spin: Vector) -> Quaternion:
+    """Rate of a body's quaternion at angular velocity `spin` (rad/s, in the body's own frame): half q times (0, spin).
+
+    It is linear in q and keeps the length of q, so that a length other than 1 neither harms nor grows.
+    """
+    w, u = q[0], q[1:]
+    return (-0.5 * dot(u, spin), *scale(0.5, add(scale(w, spin), cross(u, spin))))

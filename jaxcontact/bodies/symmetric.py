@@ -38,3 +38,29 @@ def solve_factored(factors, right):
         for j in range(i + 1, len(x)):
             x[i] = x[i] - lower[j][i] * x[j]
     return x
+
+
+def solve(matrix, right):
+    """Solve matrix x = right by L D L^T for one right-hand side; both are lists of lane-wide numbers.
+
+    Every entry of L, and of x, is a quotient on purpose. XLA on CPU repeats sums and products in each place that uses
+    them but keeps quotients: where x goes into many results, this is what keeps the whole elimination from being
+    computed, and compiled, once for each of them.
+    """
+    rows = []  # of D L^T, from the diagonal on
+    x = []
+    for i, row in enumerate(matrix):
+        # What is left of this row after the rows above it; by symmetry its column.
+        entries = [row[i], *(matrix[j][i] for j in range(i + 1, len(matrix)))]
+        value = right[i]
+        for j, above in enumerate(rows):
+            factor = above[i - j] / above[0]
+            entries = [e - factor * a for e, a in zip(entries, above[i - j :], strict=True)]
+            value = value - factor * x[j]
+        rows.append(entries)
+        x.append(value)
+    for i in reversed(range(len(x))):
+        for j in range(i + 1, len(x)):
+            x[i] = x[i] - rows[i][j - i] * x[j]
+        x[i] = x[i] / rows[i][0]
+    return x
