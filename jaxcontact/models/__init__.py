@@ -7,6 +7,7 @@ from jaxcontact.errors import InputError, unknown
 from jaxcontact.models.compass import COMPASS
 from jaxcontact.models.crutch import CRUTCH
 from jaxcontact.models.foot import foot_model
+from jaxcontact.models.foot_space import foot_space_model
 from jaxcontact.models.layout import Layout
 from jaxcontact.models.layouts import LAYOUTS, NINE_SPHERES, get_layout
 from jaxcontact.models.model import Model
@@ -15,6 +16,7 @@ from jaxcontact.models.stance import stance_model
 # Models of a foot stand on a layout: "stance" on the one that is named here, "stance:points_31" on another.
 _ON_A_LAYOUT: dict[str, tuple[Callable[[Layout], Model], Layout]] = {
     "foot": (foot_model, NINE_SPHERES),
+    "foot_space": (foot_space_model, NINE_SPHERES),
     "stance": (stance_model, NINE_SPHERES),
 }
 MODELS: dict[str, Model] = {

@@ -1,7 +1,9 @@
 """The foot of Moreira and others: shank, main foot and toes on spheres, falling in the sagittal plane (Foot, Fig. 7).
 
 The knee is held at a height; the leg is let go and swings down, and the sole drags over the ground. The run ends where
-the ankle turns back. Frame: x forward, y up; angles of the links clockwise from vertical, 0 in a standing leg.
+the ankle stops: it turns back, or the leg jams between knee and ground, where dry friction would hold it for good and
+smoothed friction lets it creep on for seconds. Frame: x forward, y up; angles of the links clockwise from vertical, 0
+in a standing leg.
 
 What the paper does not print, and is decided here: which way the horizontal leg of Fig. 7a points and how high the knee
 is held (parameters `shank` and `knee`), where the joints lie, and inertias: those of Table 1 (8.23 kg m^2 for a shank
@@ -66,10 +68,19 @@ START_PARAMETERS = (
         "shank", "deg", -90.0, -170.0, 170.0, "shank at the start, clockwise from standing", "Foot Fig. 7a: horizontal"
     ),
     Parameter("foot", "deg", -90.0, -170.0, 170.0, "main foot and toes at the start, clockwise from standing", "ours"),
+    Parameter(
+        "v_rest",
+        "m/s",
+        0.02,
+        0.0,
+        1.0,
+        "speed of the ankle, along its swing, below which it has stopped; 0: where it turns back",
+        "ours: that of v_slip, below which friction only creeps",
+    ),
 )
 OUTCOMES = (
-    Quantity("turning_angle", "rad", "line from knee to ankle where it turns back, past the vertical"),
-    Quantity("t_end", "s", "time at which the ankle turns back"),
+    Quantity("turning_angle", "rad", "line from knee to ankle where the ankle stops, past the vertical"),
+    Quantity("t_end", "s", "time at which the ankle stops"),
     Quantity("foot_angle", "rad", "main foot there, clockwise: heel up"),
     Quantity("W_n", "J", "work of the normal forces"),
     Quantity("W_t", "J", "work of friction"),
@@ -165,7 +176,7 @@ def foot_model(layout: Layout = NINE_SPHERES) -> Model:
                 angles=[params["shank"], params["foot"], params["foot"]],
                 rates=[0.0, 0.0, 0.0],
                 torques=joint_torques(params),
-                ending=lambda seen: side * seen.velocity(ankle)[0],
+                ending=lambda seen: side * seen.velocity(ankle)[0] - params["v_rest"],
                 laws=params,
                 choices=choices,
                 gravity=params["gravity"],

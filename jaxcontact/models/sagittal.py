@@ -1,8 +1,8 @@
 """Planar mechanisms on soles of many elements, integrated in time.
 
 A model says in one `Mechanism` what it is made of; this file makes the equations of motion, with an event whenever an
-element touches down or lifts off, so that laws which jump there (a dashpot, viscous friction) have exact derivatives.
-The mode of a lane is a whole number whose bit i says whether element i is down.
+element touches down or lifts off (`touchdown`), so that laws which jump there (a dashpot, viscous friction) have exact
+derivatives.
 
 Frame: x forward, y up; link angles clockwise from vertical, so that a foot at angle 0 stands flat and a positive angle
 is heel up. State rows: positions, then their rates, then WORKS. Positions are the angles, and in front of them, for a
@@ -18,17 +18,15 @@ import jax.numpy as jnp
 from jaxcontact.bodies import linkage
 from jaxcontact.bodies.symmetric import factor, solve_factored
 from jaxcontact.contact.geometry import Body
-from jaxcontact.errors import InputError
 from jaxcontact.integrate import hybrid, record
 from jaxcontact.integrate.machine import FINISHED, Machine
 from jaxcontact.integrate.settings import Settings
-from jaxcontact.models import sole
+from jaxcontact.models import sole, touchdown
 from jaxcontact.models.layout import Elements
 from jaxcontact.models.model import Params
 from jaxcontact.models.strike import lanes
 from jaxcontact.vectors import about_y
 
-MOST_ELEMENTS = 31  # bits of the mode
 WORKS = ("W_n", "W_t", "W_joint")  # work of normal forces, of friction and of the joints on the mechanism, J
 
 
@@ -85,10 +83,7 @@ class Seen(NamedTuple):
 
 def count_elements(mechanism: Mechanism) -> int:
     """How many elements all soles have together."""
-    count = sum(each.elements.x.shape[0] for each in mechanism.soles)
-    if count > MOST_ELEMENTS:
-        raise InputError(f"a layout of {count} elements\nallowed in a simulation of motion: at most {MOST_ELEMENTS}")
-    return count
+    return touchdown.check_count(sum(each.elements.x.shape[0] for each in mechanism.soles))
 
 
 def see(mechanism: Mechanism, y, mode=None) -> Seen:
@@ -112,10 +107,7 @@ def see(mechanism: Mechanism, y, mode=None) -> Seen:
     for each in mechanism.soles:
         elements = each.elements.over(jnp.ndim(y[0]))
         count = elements.x.shape[0]
-        down = None
-        if mode is not None:
-            bits = jnp.arange(bit, bit + count).reshape(-1, *(1,) * jnp.ndim(mode))
-            down = (mode >> bits) & 1 == 1
+        down = None if mode is None else touchdown.down(mode, bit, count)
         body = _body(mechanism, seen, each.link)
         contacts.append(sole.contact_forces(body, each.kind, elements, mechanism.laws, mechanism.choices, down=down))
         bit += count
@@ -188,15 +180,10 @@ def system(mechanism: Mechanism) -> hybrid.HybridSystem:
         return linkage.stack([*motion, power_n, power_t, power_joint]), jnp.concatenate([depths, ending[None]])
 
     def guards(_params, mode, signals):
-        depths = signals[:elements]
-        bits = jnp.arange(elements).reshape(-1, *(1,) * (depths.ndim - 1))
-        down = (mode >> bits) & 1 == 1
-        return jnp.concatenate([jnp.where(down, depths, -depths), signals[elements:]])
+        return jnp.concatenate([touchdown.guards(mode, signals[:elements]), signals[elements:]])
 
     def transition(_params, _t, mode, event, y, _signals):
-        ended = event == elements
-        flipped = mode ^ (1 << jnp.minimum(event, elements - 1)).astype(mode.dtype)
-        return jnp.where(ended, mode, flipped), y, ended
+        return touchdown.flipped(mode, event, elements), y, event == elements
 
     return hybrid.HybridSystem(
         flow,
@@ -220,8 +207,7 @@ def start(mechanism: Mechanism, settings: Settings, params: Params) -> hybrid.Hy
         velocities = [*moving, *velocities]
     y = linkage.stack([*positions, *velocities, *jnp.zeros((len(WORKS), *shape))])
     depths = jnp.concatenate([-each.touch.gap for each in see(mechanism, y).contacts])
-    weights = (1 << jnp.arange(count_elements(mechanism))).reshape(-1, *(1,) * (depths.ndim - 1))
-    mode = jnp.sum(jnp.where(depths > 0, weights, 0), axis=0)
+    mode = touchdown.start_mode(depths)
     return hybrid.start(system(mechanism), settings, params, 0.0, mode, y, mechanism.status)
 
 
