@@ -42,7 +42,7 @@ _SIZE = {
 _SHARES = (
     ("weight", "1", 0.0, 1e5, "stiffness relative to that of the law"),
     ("damping", "1", 0.0, 1e3, "damping relative to that of the law, per stiffness"),
-    ("friction", "1", 0.0, 1e3, "friction relative to that of the law"),
+    ("friction", "1", 0.0, 1e3, "friction coefficient relative to that of the law"),
 )
 _LETTER = {"point": "p", "sphere": "s", "ellipsoid": "e", "superellipsoid": "e"}
 # What a description of an element may leave out.
@@ -103,12 +103,13 @@ class Layout:
         for segment in self.segments:
             if segment not in SEGMENTS:
                 raise unknown("segment", segment, SEGMENTS, f"layout {self.name}")
-        for field, _, low, high, _ in fields_of(self.kind):
+        for field, unit, low, high, _ in fields_of(self.kind):
+            if len(self.values.get(field, ())) != len(self.segments):
+                raise InputError(f"layout {self.name}: {field} is needed for each of {len(self.segments)} elements")
             for number, value in enumerate(self.values[field], 1):
                 if not low <= value <= high:
-                    raise InputError(
-                        f"layout {self.name}: {field} = {value!r} of element {number}\nallowed: {low:g} to {high:g}"
-                    )
+                    allowed = f"{low:g} to {high:g}{'' if unit == '1' else ' ' + unit}"
+                    raise InputError(f"layout {self.name}: {field} = {value!r} of element {number}\nallowed: {allowed}")
 
     def __len__(self) -> int:
         return len(self.segments)
@@ -153,6 +154,8 @@ def fields_of(kind: str) -> tuple[tuple[str, str, float, float, str], ...]:
 
 def make_layout(name: str, kind: str, source: str, rows: Sequence[Mapping[str, Any]]) -> Layout:
     """Make a layout from one mapping per element: segment, x, z, the kind's sizes; y and the shares have defaults."""
+    if kind not in KINDS:
+        raise unknown("kind of element", kind, KINDS, f"layout {name}")
     values = {
         field: tuple(float(_value(row, field, name, i)) for i, row in enumerate(rows, 1))
         for field, *_ in fields_of(kind)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxcontact.errors import InputError, unknown
-from jaxcontact.models.layout import OPTIONAL, Layout, fields_of, make_layout
+from jaxcontact.models.layout import KINDS, OPTIONAL, Layout, fields_of, make_layout
 
 # ---------------------------------------------------------------- layouts of the papers
 
@@ -47,10 +47,11 @@ _SOLE = (
     (0.0, -41.0),
     (27.0, -45.3),
     (56.0, -49.6),
-    (80.0, -50.0),
-    (97.0, -49.0),
-    (113.0, -44.0),
-    (124.0, -34.0),
+    (69.3, -50.0),
+    (92.0, -50.0),
+    (113.6, -45.7),
+    (121.2, -42.6),
+    (124.0, -37.8),
 )
 
 
@@ -84,7 +85,14 @@ POINTS_31 = make_layout(
 
 # Six ellipsoids inside the sole, two of them at the heel (Lopes section 2.4, Fig. 2b; sizes and places are not
 # printed): x of the centre, semi-axes along and upwards (mm). Half the width of the foot each way.
-_SIX = ((-99.0, 35.0, 32.0), (-72.0, 32.0, 24.0), (0.0, 40.0, 14.0), (35.0, 26.0, 14.0), (60.0, 22.0, 14.0), None)
+_SIX = (
+    (-99.0, 35.0, 32.0),
+    (-72.0, 32.0, 24.0),
+    (0.0, 40.0, 14.0),
+    (35.0, 26.0, 14.0),
+    (60.0, 22.0, 14.0),
+    (94.0, 28.0, 12.0),
+)
 
 
 def _ellipsoid(x: float, a: float, c: float) -> dict[str, Any]:
@@ -96,7 +104,7 @@ ELLIPSOIDS_6 = make_layout(
     "ellipsoids_6",
     "ellipsoid",
     "ours: six ellipsoids inside the sole (Lopes section 2.4; sizes and places are not printed)",
-    [_ellipsoid(*(each or (94.0, 28.0, 12.0))) for each in _SIX],
+    [_ellipsoid(*each) for each in _SIX],
 )
 
 # Rolling Table 2: heel, metatarsus and tip of the toes. Radii, stiffness, restitution and friction are printed; places
@@ -139,44 +147,56 @@ def get_layout(name: str) -> Layout:
 def read_layout(path: str | Path) -> Layout:
     """Read a layout from CSV: a header, then a line per element.
 
-    Columns: segment (foot, toes), x, z, and for spheres radius, for ellipsoids a, b, c, for superellipsoids also e1,
-    e2; y, weight, damping, friction if they differ from 0, 1, 1, 1. Metres, unless the header says `x [mm]`. The
-    columns tell the kind.
+    Columns: x, z, and for spheres radius, for ellipsoids a, b, c, for superellipsoids also e1, e2; segment (foot, toes)
+    if not all are under the main foot; y, weight, damping, friction if they differ from 0, 1, 1, 1. Metres, unless the
+    header says `x [mm]` or `x [cm]`. The columns tell the kind.
     """
     path = Path(path)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = [line for line in csv.reader(file) if any(cell.strip() for cell in line)]
+            reader = csv.reader(file)
+            lines = [(reader.line_num, line) for line in reader if any(cell.strip() for cell in line)]
     except FileNotFoundError:
         raise InputError(f"there is no file {path}") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
     if len(lines) < 2:
         raise InputError(f"{path}: a header and at least one element are needed")
-    columns = [_column(cell, path) for cell in lines[0]]
-    names = [name for name, _ in columns]
-    telling = {"e2": "superellipsoid", "e1": "superellipsoid", "a": "ellipsoid", "radius": "sphere"}
-    kind = next((kind for column, kind in telling.items() if column in names), "point")
-    for needed in (field for field, *_ in fields_of(kind) if field not in OPTIONAL):
-        if needed not in names:
-            raise InputError(
-                f"{path}: column {needed} is missing for a layout of {kind}s\nthere are: {', '.join(names)}"
-            )
-    rows = [_row(columns, line, path, number) for number, line in enumerate(lines[1:], 2)]
+    columns = [_column(cell, path) for cell in lines[0][1]]
+    kind = _kind([name for name, _ in columns], path)
+    rows = [_row(columns, line, path, number) for number, line in lines[1:]]
     return make_layout(str(path), kind, f"file {path.name}", rows)
 
 
+def _kind(names: Sequence[str], path: Path) -> str:
+    """The kind that has these columns: none doubled, none missing, none that the kind does not have."""
+    telling = {"e1": "superellipsoid", "e2": "superellipsoid", "a": "ellipsoid", "b": "ellipsoid", "c": "ellipsoid"}
+    kind = next((kind for column, kind in (telling | {"radius": "sphere"}).items() if column in names), "point")
+    fields = [field for field, *_ in fields_of(kind)]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{path}: column {name} is there twice")
+        if name != "segment" and name not in fields:
+            raise unknown("column", name, ["segment", *fields], f"{path}, which describes {kind}s")
+    for needed in fields:
+        if needed not in names and needed not in OPTIONAL:
+            raise InputError(
+                f"{path}: column {needed} is missing for a layout of {kind}s\nthere are: {', '.join(names)}"
+            )
+    return kind
+
+
 def _column(cell: str, path: Path) -> tuple[str, float]:
-    """Name and factor to metres of a column."""
+    """Name of a column, and its factor to metres or to a number without unit."""
     name, _, unit = cell.strip().partition("[")
     name, unit = name.strip(), unit.rstrip("] ")
-    known = {"segment", *(field for field, *_ in fields_of("superellipsoid")), "radius"}
-    if name not in known:
-        raise unknown("column", name, sorted(known), str(path))
-    factors = {"": 1.0, "m": 1.0, "mm": 1e-3, "cm": 1e-2}
-    if unit not in factors:
-        raise unknown("unit", unit, ("m", "cm", "mm"), f"{path}, column {name}")
-    return name, factors[unit]
+    units = {field: unit for kind in KINDS for field, unit, *_ in fields_of(kind)} | {"segment": ""}
+    if name not in units:
+        raise unknown("column", name, units, str(path))
+    factors = {"m": 1.0, "cm": 1e-2, "mm": 1e-3} if units[name] == "m" else {"1": 1.0}
+    if unit and unit not in factors:
+        raise unknown("unit", unit, factors, f"{path}, column {name}")
+    return name, factors.get(unit, 1.0)
 
 
 def _row(columns: Sequence[tuple[str, float]], line: Sequence[str], path: Path, number: int) -> dict[str, Any]:

@@ -51,7 +51,7 @@ SHAPE_PARAMETERS = (
 )
 NORMAL = {parameter.name: parameter.default for parameter in SHAPE_PARAMETERS}
 CAVUS = {**NORMAL, "arch": 0.016}  # m
-FLAT = {**NORMAL, "arch": -0.012}  # m: as much as lowers the nine spheres' arch to the height of the ball
+FLAT = {**NORMAL, "arch": -0.012}  # m: puts the nine spheres' arch on the line from heel to ball
 
 
 def region_shares(x):
