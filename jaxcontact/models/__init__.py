@@ -9,14 +9,16 @@ from jaxcontact.models.crutch import CRUTCH
 from jaxcontact.models.foot import foot_model
 from jaxcontact.models.foot_space import foot_space_model
 from jaxcontact.models.layout import Layout
-from jaxcontact.models.layouts import LAYOUTS, NINE_SPHERES, get_layout
+from jaxcontact.models.layouts import LAYOUTS, NINE_SPHERES, THREE_SPHERES, get_layout
 from jaxcontact.models.model import Model
+from jaxcontact.models.rollover import rollover_model
 from jaxcontact.models.stance import stance_model
 
 # Models of a foot stand on a layout: "stance" on the one that is named here, "stance:points_31" on another.
 _ON_A_LAYOUT: dict[str, tuple[Callable[[Layout], Model], Layout]] = {
     "foot": (foot_model, NINE_SPHERES),
     "foot_space": (foot_space_model, NINE_SPHERES),
+    "rollover": (rollover_model, THREE_SPHERES),
     "stance": (stance_model, NINE_SPHERES),
 }
 MODELS: dict[str, Model] = {
