@@ -149,7 +149,7 @@ def _costs(lanes: int, repeats: int, progress: Progress) -> list[str]:
         for method, f in compiled.items()
     }
     best = best_times(jobs, repeats, progress)
-    lines = [f"measured time of a run, {lanes} lanes together, best of {repeats}:"]
+    lines = [f"measured CPU time of a run, {lanes} lanes together, best of {repeats}:"]
     for rtol in TOLERANCES:
         rolling, spheres = (1e6 * best[method, rtol] / lanes for method in ("rolling", "spheres"))
         steps = [int(jobs[method, rtol]()["n_steps"][0]) for method in ("rolling", "spheres")]
