@@ -10,7 +10,10 @@ Method "rolling": foot and toes are one body that rolls without slip (`contact.r
 foot and leg alone; the ground's force follows from Newton. It may pull, and friction may need more than `mu`: outcomes
 `P_pull` and `P_slip` say by how much, and are 0 for a run that a real floor could give.
 
-Method "spheres": foot and toes are two bodies with a spring and damper between them, on the elements of a layout.
+Method "spheres": foot and toes are two bodies with a spring and damper between them, on the elements of a layout; three
+coordinates more. It starts pressed in by `start_load`, its lowest element without velocity (`standing`). The printed
+stiffness of 1e9 N/m^1.5 means depths of 0.07 mm: in float32 that needs rtol = atol = 1e-4, with t_end right to 1e-3.
+
 x = 0 in both is where the rolling surface has its footprint centre.
 """
 
