@@ -40,6 +40,7 @@ class Gait:
     strike_pitch: float = -20.0 * DEGREE  # at heel strike
     flat_from: float = 0.17
     flat_until: float = 0.43
+    roll: float = 1.8 * DEGREE  # while flat the foot rolls from -roll to roll: the centre of pressure moves forward
     off_pitch: float = 65.0 * DEGREE  # of the main foot when the toes leave
     toes_rise_from: float = 0.82
     toes_off_pitch: float = 25.0 * DEGREE
@@ -56,9 +57,14 @@ class Gait:
         return -self.mass * self.gravity * self.braking * jnp.sin(2.0 * jnp.pi * phase)
 
     def pitch(self, phase):
-        """Pitch of the main foot (rad)."""
-        return self.strike_pitch * (1.0 - _step(phase / self.flat_from)) + self.off_pitch * _step(
-            (phase - self.flat_until) / (1.0 - self.flat_until)
+        """Pitch of the main foot (rad): down from the heel, a slow roll over the flat foot, up from the ball."""
+        rolling = (phase - self.flat_from) / (self.flat_until - self.flat_from)
+        rising = (phase - self.flat_until) / (1.0 - self.flat_until)
+        return (
+            self.strike_pitch
+            - (self.strike_pitch + self.roll) * _step(phase / self.flat_from)
+            + 2.0 * self.roll * _step(rolling)
+            + (self.off_pitch - self.roll) * _step(rising)
         )
 
     def toe_pitch(self, phase):
@@ -81,7 +87,11 @@ def stance_motion(
 
     The first and the last frame are those where the sole just touches.
     """
-    phase = jnp.linspace(0.0, 1.0, frames)
+    return motion_at(jnp.linspace(0.0, 1.0, frames), gait, layout, params, choices)
+
+
+def motion_at(phase: Any, gait: Gait, layout: Layout, params: Params, choices: Mapping[str, str]) -> SagittalMotion:
+    """`stance_motion` at given fractions of stance, an array (frames,), evenly spaced from 0 to 1."""
     pitch, pitch_rate = jax.vmap(jax.value_and_grad(gait.pitch))(phase)
     toes, toe_rate = jax.vmap(jax.value_and_grad(gait.toe_pitch))(phase)
     zero = jnp.zeros_like(phase)

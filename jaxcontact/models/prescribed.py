@@ -134,6 +134,24 @@ def evaluate(
         )
         return Prescribed(force, cop, free_moment, loaded, jnp.broadcast_to(down, (len(layout), *shape)))
 
+    return _over_frames(one_frame, motion, _AT_A_TIME // (len(layout) * math.prod(lanes)))
+
+
+def _over_frames(function: Callable[[Any], Any], motion: Any, together: int) -> Any:
+    """Apply a function of one frame to all, about `together` of them at a time.
+
+    All batches have one size, so that the function is compiled once; what the last one lacks is filled with its frame.
+    """
+    motion = jax.tree.map(jnp.asarray, motion)
     frames = jax.tree.leaves(motion)[0].shape[0]
-    together = max(1, min(frames, _AT_A_TIME // (len(layout) * math.prod(lanes))))
-    return jax.lax.map(one_frame, motion, batch_size=together)
+    if together >= frames:
+        return jax.vmap(function)(motion)
+    batches = -(-frames // max(1, together))
+    each = -(-frames // batches)
+
+    def batched(values):
+        last = jnp.broadcast_to(values[-1:], (batches * each - frames, *values.shape[1:]))
+        return jnp.concatenate([values, last]).reshape(batches, each, *values.shape[1:])
+
+    found = jax.lax.map(jax.vmap(function), jax.tree.map(batched, motion))
+    return jax.tree.map(lambda values: values.reshape(batches * each, *values.shape[2:])[:frames], found)
