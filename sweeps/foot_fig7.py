@@ -19,7 +19,7 @@ from jaxcontact.study.execute import LocalExecutor
 from jaxcontact.study.published import Published
 from jaxcontact.study.sweep import Progress
 
-from ._approaches import failures
+from ._approaches import failures, share
 from ._foot import draw_ground, draw_leg
 
 KNEE = default_params(MODELS["foot"])["knee"]  # m
@@ -46,7 +46,9 @@ def run(
     viscous = VISCOUS if len(dampings) > 1 else list(LAWS)
     least = _least_heights(progress, viscous, list(dampings), rounds, within)
     dataset = _one_dataset(swept, least)
-    text = "\n".join([*_ASSUMED, "", *_at_default(dataset), "", *_windows(least), *failures(swept)])
+    text = "\n".join(
+        [*_ASSUMED, "", *_at_default(dataset), "", *_windows(least), _elsewhere(dataset), *failures(swept)]
+    )
     return Published(text=text, dataset=dataset, figures={"foot_fig7": _figure(dataset)})
 
 
@@ -128,10 +130,17 @@ def _windows(least: xr.DataArray) -> list[str]:
         first, *others = least.sel(damping=damping).values
         widths = "".join(f"{value:12.5f} {1e3 * (value - first):+5.2f} mm" for value in others)
         lines.append(f"{f'{damping:g} N m s/rad':22}{first:9.5f}{widths}")
-    return [
-        *lines,
-        "Below it the foot stops either way, above it passes either way: viscous friction decides near the edge only.",
-    ]
+    return lines
+
+
+def _elsewhere(dataset: xr.Dataset) -> str:
+    """Whether viscous friction decides anything outside of the window."""
+    ends = dataset["least_knee"].sel(viscous=list(LAWS)).rename(damping="ankle.damping")
+    ends = ends.sel({"ankle.damping": dataset["ankle.damping"]})
+    outside = (dataset["knee"] < ends.isel(viscous=0)) | (dataset["knee"] > ends.isel(viscous=-1))
+    passes = dataset["turning_angle"] > 0
+    same = passes.sel(mu_viscous=0.0) == passes.sel(mu_viscous=PRINTED)
+    return f"Outside of the window both laws stop before the vertical, or both pass it, {share(same, outside)}."
 
 
 # ---------------------------------------------------------------- the figure
