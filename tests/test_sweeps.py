@@ -1,35 +1,23 @@
-"""Every published study runs here, with coarse grids, and finds what the papers print."""
+"""The studies of the crutch and the compass run here, with coarse grids, and find what the papers print."""
 
 import sys
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import pytest
 import xarray as xr
+from study_checks import FIGURES, PICTURES, Runner, check_pictures, check_words_and_results
 
-matplotlib.use("Agg")
-
-from jaxcontact.study.folder import load, save  # noqa: E402
-from jaxcontact.study.named import list_named, load_named  # noqa: E402
-from jaxcontact.study.published import Published  # noqa: E402
+from jaxcontact.study.named import list_named, load_named
 
 # Grids small enough for a test. Table 2 and Figs 4-12 fit the same number of lanes, so that they share a compilation.
 COARSE = {"table2": {"count": 6}, "figs4_12": {"between": 0}, "two_approaches_fig2": {"count": 16}}
-NAMES = [name for name, _ in list_named()]
+NAMES = ("table2", "table3", "fig3", "figs4_12", "figs13_17", "figs18_21", "two_approaches_fig2")
 
 
 @pytest.fixture(scope="module")
 def published():
-    """Run a study once, whichever test asks first."""
-    found: dict[str, Published] = {}
-
-    def get(name: str) -> Published:
-        if name not in found:
-            found[name] = load_named(name).run(lambda *now: None, **COARSE.get(name, {}))
-        return found[name]
-
-    return get
+    return Runner(COARSE)
 
 
 def regimes(dataset: xr.Dataset) -> np.ndarray:
@@ -39,52 +27,23 @@ def regimes(dataset: xr.Dataset) -> np.ndarray:
 # ---------------------------------------------------------------- every study
 
 
-def test_every_study_of_the_two_papers_is_there():
-    assert set(NAMES) == {
-        "table2",
-        "table3",
-        "fig3",
-        "figs4_12",
-        "figs13_17",
-        "figs18_21",
-        "two_approaches_fig2",
-    }
+def test_every_study_of_the_papers_is_there_and_every_picture_is_one_of_theirs():
+    assert {name for name, _ in list_named()} == set(PICTURES)
+    drawn = {f"{stem}.png" for stems in PICTURES.values() for stem in stems}
+    assert {path.name for path in FIGURES.glob("*.png")} == drawn
+    listed = (FIGURES / "README.md").read_text(encoding="utf-8")
+    assert all(picture in listed for picture in drawn)
+    assert all(path.stat().st_size < 400_000 for path in FIGURES.glob("*.png"))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_study_has_a_title_words_and_results_that_can_be_saved(name, published, tmp_path):
-    result = published(name)
-    assert dict(list_named())[name].startswith(("Crutch", "Two approaches"))
-    assert result.text and all(len(line) <= 140 for line in result.text.splitlines())
-    assert "nan" not in result.text.lower().split()
-    assert "did not finish" not in result.text
-    save(tmp_path, fingerprint=name, dataset=result.dataset, figures=result.figures)
-    xr.testing.assert_identical(load(tmp_path).load(), result.dataset)
-    for stem in result.figures:
-        assert (tmp_path / f"{stem}.png").stat().st_size > 10_000
+    check_words_and_results(name, published(name), tmp_path)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_panel_is_labelled_and_every_figure_has_a_key(name, published):
-    for figure in published(name).figures.values():
-        assert figure.get_suptitle()
-        panels = figure.get_axes()
-        # The outer panels of a grid name the axes for those inside it.
-        assert any(panel.get_xlabel() for panel in panels) and any(panel.get_ylabel() for panel in panels)
-        for panel in panels:
-            for label in (panel.get_xlabel(), panel.get_ylabel()):
-                assert label == "" or "(" in label or "coefficient" in label, f"no unit in {label!r}"
-        keys = figure.legends + [panel.get_legend() for panel in panels if panel.get_legend()]
-        assert keys or len(panels) == 1
-
-
-def test_pictures_kept_with_the_source_are_those_that_the_studies_draw(published):
-    folder = Path(__file__).parents[1] / "figures"
-    drawn = {f"{stem}.png" for name in NAMES for stem in published(name).figures}
-    assert {path.name for path in folder.glob("*.png")} == drawn
-    listed = (folder / "README.md").read_text(encoding="utf-8")
-    assert all(picture in listed for picture in drawn)
-    assert all(path.stat().st_size < 400_000 for path in folder.glob("*.png"))
+    check_pictures(name, published(name))
 
 
 # ---------------------------------------------------------------- Crutch (Font-Llagunes et al. 2012)
