@@ -23,6 +23,8 @@ LANES = 200
 TIGHT = Settings(rtol=1e-12, atol=1e-14, first_step=1e-5)
 COULOMB = {"normal": "hunt_crossley", "friction": "coulomb"}
 STEP = {"compliant": 5e-5, "impulsive": 1e-5}  # of each leaf's own size; algebra has no tolerance and needs less
+TOGETHER = 64  # lanes that run together: few, so that they stay in the cache; derivatives are larger
+TOGETHER_WITH_SLOPES = {"crutch": 17, "compass": 20}
 
 
 def random_params(name: str, lanes: int, seed: int, mu_ratio: float) -> dict[str, np.ndarray]:
@@ -71,8 +73,14 @@ def slope_function(name: str, friction: str, method: str = "compliant"):
     return jax.jit(jax.vmap(along, (None, 0)))
 
 
+def slopes(name: str, friction: str, method: str, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Derivatives of the scalar outcomes by every leaf: (leaf, lane)."""
+    function, every_leaf = slope_function(name, friction, method), jnp.eye(len(params))
+    return in_chunks(lambda chunk: function(chunk, every_leaf), params, TOGETHER_WITH_SLOPES[name])
+
+
 def in_chunks(function, params: dict[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
-    """Few lanes at a time stay in the cache; all chunks have one size, so one program serves them."""
+    """Few lanes at a time; all chunks have one size, so one program serves them."""
     total = len(next(iter(params.values())))
     pad = -total % size
     padded = {k: np.concatenate([v, v[:1].repeat(pad)]) for k, v in params.items()}
@@ -80,7 +88,7 @@ def in_chunks(function, params: dict[str, np.ndarray], size: int) -> dict[str, n
         jax.tree.map(np.asarray, function({k: jnp.asarray(v[i : i + size]) for k, v in padded.items()}))
         for i in range(0, total + pad, size)
     ]
-    return {k: np.concatenate([part[k] for part in parts])[:total] for k in parts[0]}
+    return {k: np.concatenate([part[k] for part in parts], axis=-1)[..., :total] for k in parts[0]}
 
 
 def differences(name, method, params, leaves, sizes, function):
@@ -92,9 +100,9 @@ def differences(name, method, params, leaves, sizes, function):
         k: np.concatenate([v + (s * step * sizes[k] if k == leaf else 0) for leaf, s in shifts])
         for k, v in params.items()
     }
-    out = {k: v.reshape(len(shifts), lanes) for k, v in in_chunks(function, many, 400).items()}
+    out = {k: v.reshape(len(shifts), lanes) for k, v in in_chunks(function, many, TOGETHER).items()}
     row = {shift: i for i, shift in enumerate(shifts)}
-    slopes = {}
+    found = {}
     for q, values in out.items():
         rows = []
         for k in leaves:
@@ -103,9 +111,9 @@ def differences(name, method, params, leaves, sizes, function):
                 far = (values[row[k, 2]] - values[row[k, -2]]) / (4 * step)
                 near = (4 * near - far) / 3
             rows.append(near)
-        slopes[q] = np.stack(rows)
+        found[q] = np.stack(rows)
     slip = slip_before(name, many).reshape(len(shifts), lanes)
-    return slopes, np.all((out["regime"] == out["regime"][0]) & (np.sign(slip) == np.sign(slip[0])), axis=0)
+    return found, np.all((out["regime"] == out["regime"][0]) & (np.sign(slip) == np.sign(slip[0])), axis=0)
 
 
 def slip_before(name, params):
@@ -124,11 +132,11 @@ def compare(name, friction, lanes, seed, mu_ratio, method="compliant"):
     leaves = list(params)
     sizes = {k: np.maximum(np.abs(v), {"dq4": 0.1, "dq5": 0.1, "dq6": 0.1}.get(k, 1e-3)) for k, v in params.items()}
     function = outcome_function(name, friction, method)
-    here = in_chunks(function, params, 400)
+    here = in_chunks(function, params, TOGETHER)
     assert np.all(here["status"] == FINISHED)
 
-    exact = slope_function(name, friction, method)({k: jnp.asarray(v) for k, v in params.items()}, jnp.eye(len(leaves)))
-    exact = {q: np.asarray(v) * np.stack([sizes[k] for k in leaves]) for q, v in exact.items()}
+    exact = slopes(name, friction, method, params)
+    exact = {q: v * np.stack([sizes[k] for k in leaves]) for q, v in exact.items()}
     laws = {"k_t": "tangential_compliance", "v_slip": "regularised", "k_linear": "", "c_linear": ""}
     unused = [k for k in leaves if laws.get(k, friction) != friction]
     used = [k for k in leaves if k not in unused]
@@ -178,31 +186,34 @@ def test_reverse_mode_of_fixed_steps_is_forward_mode_transposed():
     settings = Settings(stepper="rk4", step=4e-5)
     machine = get_model("crutch").machine("compliant", COULOMB, settings)
     params = {k: jnp.asarray(v) for k, v in random_params("crutch", 6, 5, 1.1).items()}
+    leaves = {k: params[k] for k in ("mu", "k_n", "chi", "q3", "dq5", "forearm.length", "torso.mass")}
     steps = 190
 
-    def outcomes(params):
-        out = simulate_steps(machine, params, steps)
+    def outcomes(leaves):
+        out = simulate_steps(machine, {**params, **leaves}, steps)
         return jnp.stack([out[k] for k in ("P_n", "P_t", "W_n", "W_t", "t_end", "F_n_peak", "v_n_foot")])
 
-    values, pull = jax.jit(lambda p: (outcomes(p), jax.vjp(outcomes, p)[1](jnp.ones((7, 6)))[0]))(params)
+    @jax.jit
+    def value_and_pull(leaves):
+        values, back = jax.vjp(outcomes, leaves)
+        return values, back(jnp.ones((7, 6)))[0]
+
+    values, pull = value_and_pull(leaves)
     assert np.all(np.isfinite(values))  # they are NaN where a run did not finish
     push = jax.jit(lambda p, t: jax.jvp(outcomes, (p,), (t,))[1])
-    for leaf in ("mu", "k_n", "chi", "q3", "dq5", "forearm.length", "torso.mass"):
+    for leaf in leaves:
         assert np.all(np.isfinite(pull[leaf]))
-        tangent = {k: jnp.ones_like(v) if k == leaf else jnp.zeros_like(v) for k, v in params.items()}
-        parts = push(params, tangent)
+        tangent = {k: jnp.ones_like(v) if k == leaf else jnp.zeros_like(v) for k, v in leaves.items()}
+        parts = push(leaves, tangent)
         np.testing.assert_allclose(pull[leaf] - parts.sum(0), 0, atol=1e-9 * np.abs(parts).max())
 
 
 def test_a_failed_lane_does_not_poison_its_neighbours():
-    function = slope_function("crutch", "coulomb")
     params = random_params("crutch", 8, 6, 1.2)
-    clean = function({k: jnp.asarray(v) for k, v in params.items()}, jnp.eye(len(params))[:3])
+    clean = slopes("crutch", "coulomb", "compliant", params)
     params["q3"][2], params["k_n"][4] = 59 * DEGREE, np.nan
-    spoiled = function({k: jnp.asarray(v) for k, v in params.items()}, jnp.eye(len(params))[:3])
+    spoiled = slopes("crutch", "coulomb", "compliant", params)
     others = np.array([0, 1, 3, 5, 6, 7])
     for q in clean:
-        assert np.all(np.isfinite(np.asarray(spoiled[q])[:, others])), q
-        np.testing.assert_allclose(
-            np.asarray(spoiled[q])[:, others], np.asarray(clean[q])[:, others], rtol=1e-6, atol=1e-9
-        )
+        assert np.all(np.isfinite(spoiled[q][:, others])), q
+        np.testing.assert_allclose(spoiled[q][:, others], clean[q][:, others], rtol=1e-6, atol=1e-9)

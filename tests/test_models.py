@@ -29,18 +29,42 @@ from jaxcontact.models.strike import Strike, respond, tables, tip_start
 LAWS = {"normal": "hunt_crossley", "friction": "coulomb"}
 
 
+WIDTH = 64  # lanes that run together: one program serves the tests, however many configurations each of them has
+
+
 @cache
 def compiled(name, method, laws):
-    """One function for all tests; tolerances are arguments, so only another number of lanes compiles again."""
+    """One function for all tests; tolerances are arguments, so only other shapes compile again."""
     machine_of = get_model(name).machine
     return jax.jit(lambda params, settings: simulate(machine_of(method, dict(laws), settings), params))
 
 
+def numbers(name, params):
+    """All parameters of a model, at the defaults but for `params` (SI)."""
+    return {k: jnp.asarray(v, float) for k, v in (default_params(get_model(name)) | params).items()}
+
+
 def outcomes(name, method="compliant", settings=None, laws=None, **params):
     """Outcomes at the defaults but for `params` (SI), as numpy."""
-    values = {k: jnp.asarray(v, float) for k, v in (default_params(get_model(name)) | params).items()}
     function = compiled(name, method, tuple((LAWS | (laws or {})).items()))
-    return jax.tree.map(np.asarray, function(values, settings or Settings()))
+    return in_lanes(function, numbers(name, params), settings or Settings(), WIDTH)
+
+
+def in_lanes(function, params, settings, width):
+    """Trace a function with numbers and lanes as they come, which it must accept in any mix, and run `width` lanes."""
+    shapes = jax.eval_shape(function, params, settings)
+    (count,) = np.broadcast_shapes(*(v.shape for v in params.values())) or (0,)
+    if count == 0:  # one configuration, without lanes
+        return jax.tree.map(np.asarray, function(params, settings))
+    filled = -(-count // width) * width
+    lanes = {k: np.resize(np.broadcast_to(v, count), filled) for k, v in params.items()}
+    parts = [function({k: v[i : i + width] for k, v in lanes.items()}, settings) for i in range(0, filled, width)]
+
+    def whole(shape, *found):
+        lanes_last = np.concatenate([np.broadcast_to(a, (*np.shape(a)[:-1], width)) for a in found], axis=-1)
+        return lanes_last[..., :count] if shape.shape else lanes_last[0]
+
+    return jax.tree.map(whole, shapes, *parts)
 
 
 # Sliding then sticking, reversal, permanent sliding backwards and forwards, and a long slide that just sticks.
@@ -107,18 +131,16 @@ def test_energy_balance_of_the_compliant_impact():
         "dq5": np.array([0.4, -0.2, 0.4]),
         "mu": np.array([1, 0.75, 0.5]),
     }
-    model = get_model("crutch")
-    values = {k: jnp.asarray(v) for k, v in (default_params(model) | params).items()}
-    settings = Settings(rtol=1e-11, atol=1e-13)
-    state = compliant.machine(crutch.assemble, LAWS, settings).init(values)
-    machine = compliant.machine(crutch.assemble, LAWS, settings)
+    values = numbers("crutch", params)
+    machine = compliant.machine(crutch.assemble, LAWS, Settings(rtol=1e-11, atol=1e-13))
+    start = state = jax.jit(machine.init)(values)
     step = jax.jit(machine.step)
-    start = state
     while not np.all(machine.done(state)):
         state = step(values, state)
-    strike = crutch.assemble(values)
 
+    @jax.jit
     def energy(y):
+        strike = crutch.assemble(values)
         table = tables(strike)
         sines, cosines = linkage.directions([y[2 + k] for k in range(4)])
         matrix = linkage.angle_matrix(table.pair, sines, cosines)
@@ -196,13 +218,16 @@ def test_lanes_that_cannot_run_say_why():
     assert out["P_n"][0] == pytest.approx(outcomes("crutch")["P_n"], rel=1e-10)
 
 
+@cache
+def recorder():
+    recorder_of = get_model("crutch").recorder
+    return jax.jit(lambda params, settings: simulate(recorder_of("compliant", LAWS, settings, 4001), params)["curves"])
+
+
 def test_peak_force_is_the_maximum_of_its_curve():
-    model = get_model("crutch")
-    params = {k: jnp.asarray(v) for k, v in default_params(model).items()}
-    params |= {"chi": jnp.array([0.0, 1e7, 5e7])}
-    recorder = model.recorder("compliant", LAWS, Settings(rtol=1e-9, atol=1e-11), 4001)
-    curves = jax.jit(lambda p: simulate(recorder, p))(params)["curves"]
-    out = outcomes("crutch", settings=Settings(rtol=1e-9, atol=1e-11), chi=np.array([0.0, 1e7, 5e7]))
+    settings, chi = Settings(rtol=1e-9, atol=1e-11), np.array([0.0, 1e7, 5e7])
+    curves = in_lanes(recorder(), numbers("crutch", {"chi": chi}), settings, 4)
+    out = outcomes("crutch", settings=settings, chi=chi)
     np.testing.assert_allclose(out["F_n_peak"], curves["F_n"].max(axis=0), rtol=1e-6)
     assert np.all(out["F_n_peak"] >= curves["F_n"].max(axis=0) * (1 - 1e-9))
     # Curves end where the run ends, and impulses are areas under the forces.
@@ -213,12 +238,9 @@ def test_peak_force_is_the_maximum_of_its_curve():
 
 
 def test_coulomb_force_lies_in_its_cone_and_opposes_slip_all_along():
-    model = get_model("crutch")
-    params = {k: jnp.asarray(v) for k, v in default_params(model).items()}
-    params |= {"q3": jnp.array([12.0, 21.0, 15.0, 18.0]) * DEGREE, "dq5": jnp.array([-0.2, 0.4, 0.0, 0.0])}
-    params |= {"mu": jnp.array([0.75, 0.5, 0.75, 0.75])}
-    recorder = model.recorder("compliant", LAWS, Settings(), 501)
-    curves = jax.jit(lambda p: simulate(recorder, p))(params)["curves"]
+    params = {"q3": np.array([12.0, 21.0, 15.0, 18.0]) * DEGREE, "dq5": np.array([-0.2, 0.4, 0.0, 0.0])}
+    params |= {"mu": np.array([0.75, 0.5, 0.75, 0.75])}
+    curves = in_lanes(recorder(), numbers("crutch", params), Settings(), 4)
     assert np.all(curves["F_n"] >= 0)
     assert np.all(np.abs(curves["F_t"]) <= params["mu"] * curves["F_n"] * (1 + 1e-6) + 1e-6)
     assert np.all(curves["F_t"] * curves["v_t_tip"] <= 1e-3)  # W, of thousands; sticking leaves 1e-9 m/s
@@ -323,7 +345,8 @@ def test_a_tip_on_the_edge_of_the_cone_lets_go():
 
 def test_one_contact_number_may_be_all_that_varies():
     for method in ("compliant", "impulsive"):
-        out = outcomes("crutch", method=method, mu=np.array([0.5, 0.75, 1.0]))
+        run = compiled("crutch", method, tuple(LAWS.items()))  # with three lanes and all else single numbers
+        out = run(numbers("crutch", {"mu": np.array([0.5, 0.75, 1.0])}), Settings())
         one = outcomes("crutch", method=method, mu=0.75)
         assert out["P_n"].shape == (3,) and out["P_n"][1] == pytest.approx(one["P_n"], rel=1e-10)
 
