@@ -6,7 +6,8 @@ from functools import cache, partial
 import jax
 
 # XLA's older emitters of fused loops need half the time, and the code that they make is as fast. Without optimisation
-# it is another half, for code that is up to four times slower: good for what runs for milliseconds.
+# it is another half, for code that is up to four times slower: good for what runs for milliseconds, and not for loops
+# (jaxlib 0.10.2 gets digits of a while_loop wrong without it).
 _OLD_EMITTERS = {"xla_cpu_use_fusion_emitters": False}
 _UNOPTIMISED = _OLD_EMITTERS | {"xla_backend_optimization_level": 0}
 
