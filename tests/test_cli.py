@@ -88,7 +88,7 @@ def test_run_a_file_saves_a_dataset_and_says_where(workplace, capsys):
     Path("fall.toml").write_text(TOY + "[vary]\nheight = [1, 2, 3]\nangle = [10, 85]\n")
     assert cli.main(["run", "fall.toml"]) == 0
     out, err = capsys.readouterr()
-    assert err == ""
+    assert all(line.startswith("fall: ") for line in err.splitlines())  # nothing but progress, on a slow machine
     assert "toy, compliant: 6 configurations (height 3 x angle 2)" in out
     assert "3 of 6 configurations did not finish" in out and "3 cannot_touch" in out
     result = xr.open_zarr("results/fall/results.zarr")

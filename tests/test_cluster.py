@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+import conftest
 import jax
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ QUIET = {
 
 @pytest.fixture(autouse=True, scope="module")
 def workers_like_this_process(tmp_path_factory):
-    """The same number of devices, so that XLA rounds alike; and programs are compiled once, here, for all workers."""
+    """The same number of devices and flags, so that XLA rounds alike; programs are compiled once, here, for all."""
     cache = {
         "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("xla")),
         "jax_persistent_cache_min_compile_time_secs": 0.1,
@@ -46,6 +47,8 @@ def workers_like_this_process(tmp_path_factory):
     before = {name: getattr(jax.config, name) for name in cache}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAX_NUM_CPU_DEVICES", str(len(jax.local_devices())))
+        if conftest.flags_in_use:
+            patch.setenv("XLA_FLAGS", conftest.flags_in_use)
         for name, value in cache.items():
             patch.setenv(name.upper(), str(value))
             jax.config.update(name, value)
