@@ -28,6 +28,7 @@ PICTURES = {
     "foot_layouts": {"foot_layouts"},
     "rolling_spheres": {"rolling_spheres"},
     "ellipsoids_points": {"ellipsoids_points"},
+    "crutch_sensitivity": {"crutch_sensitivity"},
 }
 
 

@@ -6,9 +6,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jaxcontact.cli.device import draw_without_a_screen
 from jaxcontact.errors import InputError
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 @contextmanager
@@ -35,6 +39,14 @@ def _not_run_yet(folder: Path) -> str:
     return f"{total - done:,} of {total:,} configurations have not been run yet" if done < total else ""
 
 
+def _refuse_analysis(folder: Path, dataset: "xr.Dataset") -> None:
+    """A sensitivity analysis is no sweep: say where its picture is, and where its runs are if they were kept."""
+    if "sensitivity" in dataset.attrs:
+        runs = folder / "runs"
+        allowed = f"\nallowed: {runs}, which holds its runs" if runs.is_dir() else ""
+        raise InputError(f"{folder} holds a sensitivity analysis, drawn in {folder / 'sensitivity.png'}{allowed}")
+
+
 def status(arguments: argparse.Namespace) -> None:
     """Print how far the run in a directory is."""
     from jaxcontact.study.status import describe_status
@@ -47,6 +59,7 @@ def failures(arguments: argparse.Namespace) -> None:
     from jaxcontact.study.failures import describe_failures, write_failed_cases, write_rerun
     from jaxcontact.study.folder import load
 
+    _refuse_analysis(arguments.folder, load(arguments.folder))
     with _damage_is_said(arguments.folder):
         if arguments.out is None:
             write_failed_cases(arguments.folder, sys.stdout, arguments.status)
@@ -89,6 +102,7 @@ def plot(arguments: argparse.Namespace) -> None:
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: there is no directory {out.parent}")
     dataset = load(arguments.folder)
+    _refuse_analysis(arguments.folder, dataset)
     _not_run_yet(arguments.folder)
     with _damage_is_said(arguments.folder):
         figure = draw(

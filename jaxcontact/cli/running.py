@@ -76,12 +76,25 @@ def run(arguments: argparse.Namespace) -> None:
 
 def bench(arguments: argparse.Namespace) -> None:
     """Measure this machine."""
-    if arguments.most < 1000:
+    for what, names in (("sweep", ("most",)), ("fit", ("starts", "file"))):
+        for name in names:
+            if arguments.what != what and getattr(arguments, name) is not None:
+                raise InputError(f"--{name} is for `jaxcontact bench {what}`")
+    if arguments.most is not None and arguments.most < 1000:
         raise InputError(f"--most {arguments.most}: at least 1000 configurations are needed to measure anything")
+    if arguments.starts is not None and arguments.starts < 1:
+        raise InputError(f"--starts {arguments.starts}: a whole number of at least 1 is needed")
+    if arguments.file is not None and not arguments.file.is_file():
+        raise InputError(f"there is no file {arguments.file}")  # at once, without waiting for JAX
     prepare_jax()
-    from jaxcontact.study.bench import bench_sweep
+    if arguments.what == "sweep":
+        from jaxcontact.study.bench import MOST, bench_sweep
 
-    bench_sweep(arguments.most, sys.stdout, arguments.json)
+        bench_sweep(arguments.most or MOST, sys.stdout, arguments.json)
+    else:
+        from jaxcontact.study.bench_fit import STARTS, bench_fit
+
+        bench_fit(sys.stdout, starts=arguments.starts or STARTS, file=arguments.file, to_json=arguments.json)
 
 
 # ---------------------------------------------------------------- a study in a file
@@ -98,7 +111,7 @@ def _run_file(path: Path, arguments: argparse.Namespace) -> None:
 
     study = Study.from_file(path)
     out = arguments.out or Path("results") / path.stem
-    with _executor(arguments) as executor, _saved_when_stopped(out), ProgressDisplay(path.stem) as progress:
+    with _executor(arguments) as executor, saved_when_stopped(out), ProgressDisplay(path.stem) as progress:
         dataset = run_study(
             study,
             out=out,
@@ -133,7 +146,7 @@ def _executor(arguments: argparse.Namespace) -> "Iterator[Executor]":
 
 
 @contextmanager
-def _saved_when_stopped(out: Path) -> Iterator[None]:
+def saved_when_stopped(out: Path) -> Iterator[None]:
     """Whatever ends a run early, say what is saved and how to go on. A scheduler's SIGTERM counts as Ctrl-C."""
 
     def interrupt(*_: object) -> None:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from jaxcontact.cli import measuring, results, running
+from jaxcontact.cli import measuring, results, running, sensing
 from jaxcontact.errors import InputError, unknown
 
-COMMANDS = ("run", "list", "describe", "status", "failures", "merge", "plot", "table", "stance", "bench")
+COMMANDS = ("run", "list", "describe", "status", "failures", "merge", "plot", "table", "sensitivity", "stance", "bench")
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -92,6 +92,9 @@ def _parser() -> _Parser:
     table.add_argument("--curves", action="store_true", help="with --csv: time histories, one row a point")
     table.add_argument("--limit", metavar="N", type=int, default=20, help="rows to print (default: 20)")
     table.set_defaults(command=results.table)
+
+    sensitivity = commands.add_parser("sensitivity", help="how results depend on parameters: derivatives, variance")
+    sensing.add_options(sensitivity)
 
     stance = commands.add_parser("stance", help="read force plates and markers: stances as a table and a picture")
     measuring.add_options(stance)

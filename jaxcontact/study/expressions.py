@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxcontact.contact.friction import mindlin_stiffness, shear_modulus
@@ -28,27 +30,45 @@ Compiled = Callable[[Values], Any]
 MOST_NESTED = 100  # pieces inside pieces; far more than a person can read, and far below Python's limit
 
 CONSTANTS = {"pi": math.pi}
+
+
+def _either(name: str) -> Callable:
+    """The function of numpy, or of JAX where one of its arguments is a number of JAX's."""
+    of_numpy, of_jax = getattr(np, name), getattr(jnp, name)
+
+    def apply(*numbers: Any) -> Any:
+        return (of_jax if any(isinstance(number, jax.Array) for number in numbers) else of_numpy)(*numbers)
+
+    apply.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(f"x{i}", inspect.Parameter.POSITIONAL_ONLY) for i in range(of_numpy.nin)]
+    )
+    return apply
+
+
+_least, _most = _either("minimum"), _either("maximum")
 FUNCTIONS: dict[str, Callable] = {
-    "sqrt": np.sqrt,
-    "exp": np.exp,
-    "log": np.log,
-    "log10": np.log10,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "abs": np.abs,
-    "min": lambda *numbers: reduce(np.minimum, numbers),
-    "max": lambda *numbers: reduce(np.maximum, numbers),
-    "radians": np.radians,
-    "degrees": np.degrees,
+    **{name: _either(name) for name in ("sqrt", "exp", "log", "log10", "sin", "cos", "tan", "abs")},
+    "min": lambda *numbers: reduce(_least, numbers),
+    "max": lambda *numbers: reduce(_most, numbers),
+    "radians": _either("radians"),
+    "degrees": _either("degrees"),
     # Plain arithmetic, so that arrays of numpy go in and come out.
     "effective_modulus": effective_modulus,
     "hertz_stiffness": hertz_stiffness,
     "shear_modulus": shear_modulus,
     "mindlin_stiffness": mindlin_stiffness,
 }
-BINARY = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.Pow: np.power}
-UNARY = {ast.USub: np.negative, ast.UAdd: np.positive}
+BINARY: dict[type[ast.operator], Callable] = {
+    kind: _either(name)
+    for kind, name in (
+        (ast.Add, "add"),
+        (ast.Sub, "subtract"),
+        (ast.Mult, "multiply"),
+        (ast.Div, "divide"),
+        (ast.Pow, "power"),
+    )
+}
+UNARY = {ast.USub: _either("negative"), ast.UAdd: _either("positive")}
 COMPARISONS = {
     ast.Lt: np.less,
     ast.LtE: np.less_equal,
@@ -75,6 +95,10 @@ class Expression:
         """Return the value; where it is not defined (1/0, the root of -1) inf or NaN, which the model then refuses."""
         with np.errstate(all="ignore"):
             return np.asarray(self.compiled({name: np.asarray(values[name], np.float64) for name in self.names}))
+
+    def traced(self, values: Values) -> Any:
+        """Return the value for numbers that JAX traces, so that it has derivatives."""
+        return self.compiled({name: jnp.asarray(values[name]) for name in self.names})
 
 
 def read_formula(text: Any, where: str) -> Expression:
@@ -223,8 +247,6 @@ def _dotted_name(node: ast.expr) -> str | None:
 
 def _arity(function: Callable) -> int | None:
     """How many numbers a function takes; None for two or more."""
-    if isinstance(function, np.ufunc):
-        return function.nin
     kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
     return None if inspect.Parameter.VAR_POSITIONAL in kinds else len(kinds)
 

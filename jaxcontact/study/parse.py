@@ -26,11 +26,12 @@ from jaxcontact.study.checks import (
     whole_number,
 )
 from jaxcontact.study.sampling import SAMPLERS, SOBOL_BITS
-from jaxcontact.study.space import SCALES, Axis, Grid, Interval, ListAxis, RangeAxis, Sample, Space
+from jaxcontact.study.space import SCALES, Axis, Grid, Interval, ListAxis, Morris, RangeAxis, Saltelli, Sample, Space
 
 if TYPE_CHECKING:
     from jaxcontact.models.model import Parameter
 
+_DESIGN_KEYS = {"saltelli": ("second_order",), "morris": ("levels",)}  # what designs for sensitivity have besides
 MOST_VALUES = 10**8  # on one axis: they are all written to the result
 
 
@@ -216,17 +217,17 @@ def _interval(named: "Parameter | FreeName", spec: Mapping[str, Any], where: str
 
 
 def _sample(known: Names, table: Mapping[str, Any], vary: Mapping[str, Any]) -> Sample:
-    check_keys(table, ("count", "seed", "method"), "[sample]")
+    method = table.get("method", "sobol")
+    check_keys(table, ("count", "seed", "method", *_DESIGN_KEYS.get(str(method), ())), "[sample]")
     if "count" not in table:
         raise InputError("[sample]: 'count' is missing: how many points?")
     count = whole_number(table["count"], "[sample] count", least=1)
     seed = whole_number(table.get("seed", 0), "[sample] seed", least=0)
-    method = table.get("method", "sobol")
-    if method not in SAMPLERS:
-        raise unknown("method", method, SAMPLERS, "[sample]")
-    if method == "sobol" and count > 2**SOBOL_BITS:
+    if method not in (*SAMPLERS, *_DESIGN_KEYS):
+        raise unknown("method", method, (*SAMPLERS, *_DESIGN_KEYS), "[sample]")
+    if method in ("sobol", "saltelli") and count > 2**SOBOL_BITS:
         raise InputError(
-            f'[sample] count = {count}: method "sobol" has at most 2^{SOBOL_BITS} points; "random" has no such limit'
+            f'[sample] count = {count}: method "{method}" has at most 2^{SOBOL_BITS} points; "random" has no such limit'
         )
     if not vary:
         raise InputError("[sample] needs ranges in [vary], as in mu = { from = 0.5, to = 1.0 }")
@@ -241,4 +242,18 @@ def _sample(known: Names, table: Mapping[str, Any], vary: Mapping[str, Any]) -> 
             raise InputError(f"{where}: 'count' belongs in [sample] when the space is a sample")
         check_keys(spec, ("from", "to", "scale", "unit", "with"), where)
         intervals[name] = _interval(named, spec, where)
+    if method == "saltelli":
+        second_order = table.get("second_order", True)
+        if not isinstance(second_order, bool):
+            raise InputError(f"[sample] second_order = {second_order!r}: true or false is needed")
+        return Saltelli(intervals, count, seed, method, links, second_order)
+    if method == "morris":
+        return Morris(intervals, count, seed, method, links, _levels(table.get("levels", Morris.levels)))
     return Sample(intervals, count, seed, method, links)
+
+
+def _levels(value: Any) -> int:
+    levels = whole_number(value, "[sample] levels", least=2)
+    if levels % 2:
+        raise InputError(f"[sample] levels = {levels}: an even number is needed, so that steps of half the range fit")
+    return levels

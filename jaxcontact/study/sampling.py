@@ -54,6 +54,38 @@ SAMPLERS: dict[str, Callable[[int, int, int, int, int], np.ndarray]] = {
 }
 
 
+def saltelli(start: int, stop: int, dimensions: int, count: int, seed: int, *, second_order: bool) -> np.ndarray:
+    """Rows start ... stop - 1 of the design for Sobol indices over `count` base points (Saltelli 2002).
+
+    A base point is a Sobol point in twice the dimensions, A and B side by side; see `space.Saltelli` for the order.
+    """
+    group = (2 if second_order else 1) * dimensions + 2
+    first, last = start // group, -(-stop // group)
+    base = sobol(first, last, 2 * dimensions, count, seed)
+    return cross_sampled(base, second_order=second_order)[start - first * group : stop - first * group]
+
+
+def cross_sampled(base: np.ndarray, *, second_order: bool) -> np.ndarray:
+    """Every row that belongs to base points (n, 2 D): A, AB_1 ... AB_D, (BA_1 ... BA_D), B for each in turn."""
+    dimensions = base.shape[1] // 2
+    one, other = base[:, np.newaxis, :dimensions], base[:, np.newaxis, dimensions:]
+    swapped = np.eye(dimensions, dtype=bool)
+    rows = [one, np.where(swapped, other, one), *([np.where(swapped, one, other)] if second_order else []), other]
+    return np.concatenate(rows, axis=1).reshape(-1, dimensions)
+
+
+@lru_cache(maxsize=8)
+def morris_levels(dimensions: int, count: int, levels: int, seed: int) -> np.ndarray:
+    """All points of `count` Morris trajectories on a grid of `levels` values, as SALib draws them; read-only."""
+    from SALib.sample.morris import sample  # slow to import, and only needed here
+
+    names = [f"x{i}" for i in range(dimensions)]
+    problem = {"num_vars": dimensions, "names": names, "bounds": [[0.0, 1.0]] * dimensions}
+    points = sample(problem, count, num_levels=levels, seed=seed)
+    points.setflags(write=False)
+    return points
+
+
 def shuffled(number: np.ndarray, count: int, keys: np.ndarray) -> np.ndarray:
     """Where a shuffle of 0 ... count - 1, given by `keys`, puts each `number`; nothing else of it is computed.
 

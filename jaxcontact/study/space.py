@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from jaxcontact.study.sampling import SAMPLERS
+from jaxcontact.study.sampling import SAMPLERS, morris_levels, saltelli
 
 SCALES = ("linear", "log")
 
@@ -204,15 +204,86 @@ class Sample:
 
     def rows(self, start: int, stop: int) -> dict[str, np.ndarray]:
         """Return configurations start ... stop - 1, in stated units."""
-        free = [name for name in self.intervals if name not in self.links]
-        unit = SAMPLERS[self.method](start, stop, len(free), self.count, self.seed)
-        part = dict(zip(free, unit.T, strict=True))
+        part = dict(zip(self.factors, self.unit(start, stop).T, strict=True))
         return {name: interval.at(part[self.links.get(name, name)]) for name, interval in self.intervals.items()}
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """What varies independently: the names with a coordinate of their own."""
+        return tuple(name for name in self.intervals if name not in self.links)
+
+    def unit(self, start: int, stop: int) -> np.ndarray:
+        """Return configurations start ... stop - 1 as points of the unit cube, (stop - start, factors)."""
+        return SAMPLERS[self.method](start, stop, len(self.factors), self.count, self.seed)
 
     def describe(self) -> dict[str, Any]:
         """Return the record of this space."""
         ranges = [{"name": n, **interval.describe(), **_with(self.links, n)} for n, interval in self.intervals.items()]
         return {"kind": "sample", "method": self.method, "count": self.count, "seed": self.seed, "ranges": ranges}
+
+
+@dataclass(frozen=True)
+class Saltelli(Sample):
+    """The design for Sobol indices: `count` pairs of points (A, B), and each with one coordinate from the other.
+
+    A group of rows belongs to each pair, in SALib's order: A, AB_1 ... AB_D, (BA_1 ... BA_D), B, where AB_i is A with
+    coordinate i from B. The BA rows are for indices of second order and are left out without them.
+    """
+
+    second_order: bool = True
+
+    @property
+    def group(self) -> int:
+        """How many rows a base point has."""
+        return (2 if self.second_order else 1) * len(self.factors) + 2
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of rows."""
+        return (self.total,)
+
+    @property
+    def total(self) -> int:
+        """The number of configurations."""
+        return self.count * self.group
+
+    def unit(self, start: int, stop: int) -> np.ndarray:
+        """Return rows start ... stop - 1 as points of the unit cube, (stop - start, factors)."""
+        return saltelli(start, stop, len(self.factors), self.count, self.seed, second_order=self.second_order)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the record of this space."""
+        return super().describe() | {"second_order": self.second_order}
+
+
+@dataclass(frozen=True)
+class Morris(Sample):
+    """The design for Morris screening: `count` trajectories on a grid of `levels`, one factor changed at each step."""
+
+    levels: int = 4
+
+    @property
+    def group(self) -> int:
+        """How many rows a trajectory has."""
+        return len(self.factors) + 1
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of rows."""
+        return (self.total,)
+
+    @property
+    def total(self) -> int:
+        """The number of configurations."""
+        return self.count * self.group
+
+    def unit(self, start: int, stop: int) -> np.ndarray:
+        """Return rows start ... stop - 1 as points of the unit cube, (stop - start, factors)."""
+        return morris_levels(len(self.factors), self.count, self.levels, self.seed)[start:stop]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the record of this space; SALib draws the points, so their checksum is part of it."""
+        return super().describe() | {"levels": self.levels, "sha256": _checksum(self.unit(0, self.total))}
 
 
 @dataclass(frozen=True, eq=False)

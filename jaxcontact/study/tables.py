@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jaxcontact.study.cases import INDEX
-from jaxcontact.study.space import Cases, Grid, Interval, ListAxis, Sample, Space
+from jaxcontact.study.space import Cases, Grid, Interval, ListAxis, Morris, Saltelli, Sample, Space
 
 
 def space_tables(space: Space, labels: Mapping[str, str]) -> dict[str, dict[str, Any]]:
@@ -16,6 +16,10 @@ def space_tables(space: Space, labels: Mapping[str, str]) -> dict[str, dict[str,
         case Sample():
             specs = {name: _interval_table(interval) for name, interval in space.intervals.items()}
             sample = {"count": space.count, "seed": space.seed, "method": space.method}
+            if isinstance(space, Saltelli):
+                sample["second_order"] = space.second_order
+            elif isinstance(space, Morris):
+                sample["levels"] = space.levels
             return {"vary": _linked(specs, space.links, labels), "sample": sample}
         case Cases():
             index = {} if space.index is None else {INDEX: space.index.tolist()}
