@@ -22,13 +22,18 @@ PICTURES = {
     "figs4_12": {"figs4_6", "figs7_9", "figs10_12"},
     "figs13_17": {"figs13_17"},
     "figs18_21": {"fig18", "fig19", "figs20_21"},
+    "crutch_sensitivity": {"crutch_sensitivity"},
     "two_approaches_fig2": {"two_approaches_fig2"},
     "foot_fig7": {"foot_fig7"},
     "foot_figs8_10": {"foot_figs8_9", "foot_fig10"},
     "foot_layouts": {"foot_layouts"},
     "rolling_spheres": {"rolling_spheres"},
     "ellipsoids_points": {"ellipsoids_points"},
-    "crutch_sensitivity": {"crutch_sensitivity"},
+    "fit_rolling": {"fit_rolling", "fit_rolling_curvature"},
+    "fit_heel": {"fit_heel"},
+    "fit_foot": {"fit_foot"},
+    "fit_crutch": {"fit_crutch"},
+    "fit_twins": {"fit_twins"},
 }
 
 

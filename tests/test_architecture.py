@@ -22,10 +22,12 @@ LAYERS = [
     "integrate",
     "models",
     "measured",
+    "tracked",
     "study",
     "plots",
     "captions",
     "overview",
+    "reports",
     "cli",
 ]
 

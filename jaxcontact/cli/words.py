@@ -5,10 +5,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from jaxcontact.cli import measuring, results, running, sensing
+from jaxcontact.cli import fitting, measuring, results, running, sensing
 from jaxcontact.errors import InputError, unknown
 
-COMMANDS = ("run", "list", "describe", "status", "failures", "merge", "plot", "table", "sensitivity", "stance", "bench")
+COMMANDS = (
+    "run",
+    "list",
+    "describe",
+    "status",
+    "failures",
+    "merge",
+    "plot",
+    "table",
+    "sensitivity",
+    "stance",
+    "fit",
+    "bench",
+)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -99,9 +112,14 @@ def _parser() -> _Parser:
     stance = commands.add_parser("stance", help="read force plates and markers: stances as a table and a picture")
     measuring.add_options(stance)
 
+    fit = commands.add_parser("fit", help="find a model's parameters from what was measured, as a TOML file asks")
+    fitting.add_options(fit)
+
     bench = commands.add_parser("bench", help="measure how fast this machine is")
-    bench.add_argument("what", choices=("sweep",), help="sweep: cost per configuration, memory, loss")
-    bench.add_argument("--most", metavar="N", type=int, default=1_000_000, help="largest sweep (default: 1000000)")
+    bench.add_argument("what", choices=("sweep", "fit"), help="cost per configuration; or of derivatives and fits")
+    bench.add_argument("--most", metavar="N", type=int, help="sweep: the largest (default: 1000000)")
+    bench.add_argument("--starts", metavar="N", type=int, help="fit: starts of ours (default: 1000)")
+    bench.add_argument("--file", metavar="FILE", type=Path, help="fit: measured stances (default: one that is made up)")
     bench.add_argument("--json", metavar="FILE", type=Path, help="write the numbers there too")
     bench.set_defaults(command=running.bench)
     return parser

@@ -21,6 +21,7 @@ from jaxcontact.study.execute import LocalExecutor
 from jaxcontact.study.progress import ProgressDisplay
 from jaxcontact.study.sweep import run
 
+MOST = 1_000_000  # configurations of the largest sweep, unless another is asked for
 _ROUND_CONFIGURATIONS = 200_000  # smaller sweeps are repeated until they have used so many,
 _MOST_ROUNDS = 5  # at most so often
 

@@ -25,11 +25,12 @@ from jaxcontact.study.units import to_si, unit_label
 if TYPE_CHECKING:
     from jaxcontact.models.model import Model, Parameter
 
-TABLES = ("study", "vary", "set", "sample", "cases", "derive", "require", "laws", "solver", "output")
+TABLES = ("study", "measured", "vary", "set", "sample", "cases", "derive", "require", "laws", "solver", "output")
 DIMENSIONS = ("sample", "case", "index", "fraction")  # what a result has besides outcomes and parameters
 
 SINGLE_PRECISION = {"rtol": 1e-5, "atol": 1e-6}  # default tolerances where numbers are float32
 SINGLE_LEAST_RTOL = 2e-6
+FOLLOWING = ("walk", "roll", "heel")  # models that need a measured motion, see tracked.named
 MOST_POINTS = 100_000  # of a curve; more than any plot can show
 
 
@@ -65,6 +66,8 @@ class Study:
     requirements: tuple[Expression, ...] = ()
     free_fixed: Mapping[str, float] = field(default_factory=dict)  # the free names that were set by hand
     labels: Mapping[str, str] = field(default_factory=dict)  # free name -> its unit, where one is written
+    measured: Mapping[str, Any] = field(default_factory=dict)  # the motion that the model follows; files from the root
+    motion: str = ""  # checksum of its files
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Study":
@@ -91,7 +94,7 @@ class Study:
         check_keys(head, ("model", "method", "title"), "[study]")
         if "model" not in head:
             raise InputError(f'{where}: [study] must name a model, as in model = "crutch"')
-        model = _find_model(head["model"])
+        model = _find_model(head["model"], tables.get("measured"), Path(folder))
         method = head.get("method", model.methods[0])
         if method not in model.methods:
             raise unknown("method", method, model.methods, "[study]")
@@ -123,6 +126,7 @@ class Study:
             requirements=requirements,
             free_fixed={name: value for name, value in fixed.items() if name in free},
             labels=labels,
+            **_followed(tables.get("measured", {}), Path(folder)),
         )
 
     def constants(self) -> dict[str, float]:
@@ -177,7 +181,10 @@ class Study:
 
     def describe(self) -> dict[str, Any]:
         """Return everything that determines the results, in words and numbers that JSON can hold."""
-        return {
+        # What the files hold counts, not where they lie.
+        followed = {name: value for name, value in self.measured.items() if name != "file"} | {"sha256": self.motion}
+        followed = {"measured": followed} if self.measured else {}
+        return followed | {
             "model": self.model.name,
             "method": self.method,
             "choices": dict(self.choices),
@@ -202,6 +209,7 @@ class Study:
         fixed = {**self.fixed, **self.free_fixed}
         tables = {
             "study": {"model": self.model.name, "method": self.method, "title": self.title},
+            "measured": dict(self.measured),
             **space_tables(self.space, self.labels),
             "set": {name: with_unit("value", value, self.labels.get(name)) for name, value in fixed.items()},
             "derive": {name: expression.text for name, expression in self.derived.items()},
@@ -268,7 +276,18 @@ def study(
     return Study.from_dict({name: table for name, table in tables.items() if table is not None})
 
 
-def _find_model(model: Any) -> "Model":
+def _followed(measured: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The measured motion with its files' places from the root, so that it means the same in a file elsewhere."""
+    if "file" not in measured:
+        return {"measured": dict(measured)}
+    several = isinstance(measured["file"], (list, tuple))
+    paths = [(folder / str(file)).resolve() for file in (measured["file"] if several else [measured["file"]])]
+    checksum = hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths)).hexdigest()
+    places = [path.as_posix() for path in paths]
+    return {"measured": {**measured, "file": places if several else places[0]}, "motion": checksum}
+
+
+def _find_model(model: Any, measured: Mapping[str, Any] | None, folder: Path) -> "Model":
     from jaxcontact.models.model import Model  # imports jax, which a list of studies can do without
 
     if isinstance(model, Model):
@@ -277,6 +296,14 @@ def _find_model(model: Any) -> "Model":
         raise InputError(f"[study] model = {model!r}: a model's name is needed")
     from jaxcontact.models import get_model
 
+    if model.partition(":")[0] in FOLLOWING:
+        from jaxcontact.tracked.named import tracked_model
+
+        return tracked_model(model, measured, folder).model
+    if measured:
+        raise InputError(
+            f"[measured] is for models that follow a motion, not for {model}\nallowed: {', '.join(FOLLOWING)}"
+        )
     return get_model(model)
 
 

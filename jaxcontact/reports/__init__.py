@@ -1,0 +1,1 @@
+"""Pages and pictures of what was found: a fit as one self-contained HTML file."""

@@ -1,0 +1,1 @@
+"""Models that follow a measured motion."""
