@@ -8,6 +8,8 @@ and then the stand-in's power is what comes out. It has to be next to nothing.
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 _TINY = 1e-30
 
@@ -39,6 +41,39 @@ def signed_power(x, exponent):
     if isinstance(exponent, int | float) and exponent == 1:
         return x
     return x * jnp.exp((exponent - 1.0) * jnp.log(jnp.maximum(jnp.abs(x), _TINY)))
+
+
+def _divided_by_one(x):
+    return x / jnp.where(x == x, 1.0, jnp.nan).astype(x.dtype)
+
+
+# XLA on CPU repeats sums and products in every place that uses them, quotients never; it takes its own barriers away
+# before that. So what should be computed once is lowered to a quotient by a one that the compiler does not see.
+_keep_p = Primitive("keep")
+_keep_p.def_impl(lambda x: x)
+_keep_p.def_abstract_eval(lambda x: x)
+ad.deflinear(_keep_p, lambda cotangent: [keep(cotangent)])
+batching.defvectorized(_keep_p)
+mlir.register_lowering(_keep_p, mlir.lower_fun(_divided_by_one, multiple_results=False))
+
+
+def keep(x):
+    """The same array, computed once and kept: linear, and so are its derivatives."""
+    return _keep_p.bind(x)
+
+
+@jax.custom_jvp
+def keep_if_differentiated(x):
+    """The same array. Where derivatives are taken, it and its derivative are computed once; a plain run is left alone.
+
+    Many directions share one run: whatever XLA repeats of that run, it would repeat for each of them.
+    """
+    return x
+
+
+@keep_if_differentiated.defjvp
+def _keep_if_differentiated_jvp(primals, tangents):
+    return keep(primals[0]), keep(tangents[0])
 
 
 # Remainders by pi/2 in three parts whose products with small integers are exact (Cody and Waite), and polynomials on
@@ -91,7 +126,7 @@ def sine_and_cosine(x):
 
 @sine_and_cosine.defjvp
 def _sine_and_cosine_jvp(primals, tangents):
-    sine, cosine = sine_and_cosine(*primals)
+    sine, cosine = (keep(value) for value in sine_and_cosine(*primals))
     return (sine, cosine), (cosine * tangents[0], -sine * tangents[0])
 
 

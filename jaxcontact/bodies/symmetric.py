@@ -5,6 +5,10 @@ written in lane-wide numbers vectorises over the lanes. A matrix is a list of ro
 lower triangle is read.
 """
 
+import jax
+
+from jaxcontact.safemath import keep
+
 
 def factor(matrix):
     """L D L^T factors of a symmetric positive definite matrix: rows of L below the diagonal, and 1/D."""
@@ -38,6 +42,33 @@ def solve_factored(factors, right):
         for j in range(i + 1, len(x)):
             x[i] = x[i] - lower[j][i] * x[j]
     return x
+
+
+@jax.custom_jvp
+def solve_each(matrix, rights):
+    """Solve matrix x = right for several right-hand sides, a list of lists of lane-wide numbers.
+
+    The derivative is not that of the elimination, but of the equation, with the same factors: M dx = db - dM x.
+    """
+    factors = factor(matrix)
+    return [solve_factored(factors, right) for right in rights]
+
+
+@solve_each.defjvp
+def _solve_each_jvp(primals, tangents):
+    (matrix, rights), (matrix_slope, rights_slope) = primals, tangents
+    factors = jax.tree.map(keep, factor(matrix))
+    found = jax.tree.map(keep, [solve_factored(factors, right) for right in rights])
+    n = range(len(matrix))
+
+    def slope(x, right):
+        change = list(right)
+        for i in n:
+            for j in n:
+                change[i] = change[i] - matrix_slope[max(i, j)][min(i, j)] * x[j]
+        return solve_factored(factors, change)
+
+    return found, [slope(x, right) for x, right in zip(found, rights_slope, strict=True)]
 
 
 def solve(matrix, right):

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxcontact.bodies import linkage
-from jaxcontact.bodies.symmetric import factor, solve_factored
+from jaxcontact.bodies.symmetric import solve_each
 from jaxcontact.contact import friction, normal
 from jaxcontact.contact.impulse import (
     IMMEDIATE_SLIDING,
@@ -41,7 +41,7 @@ from jaxcontact.models.strike import (
     tip_start,
     watched_velocities,
 )
-from jaxcontact.safemath import sign
+from jaxcontact.safemath import keep_if_differentiated, sign
 
 NORMAL_LAWS: dict[str, Callable] = {
     "hunt_crossley": lambda p, depth, rate: normal.hunt_crossley(depth, rate, p["k_n"], p["chi"]),
@@ -68,20 +68,23 @@ def system(strike: Strike, choices: Mapping[str, str], ends: str = "compression_
     n = len(strike.links)
     normal_law, friction_law = NORMAL_LAWS[choices["normal"]], choices["friction"]
     static_mu = laws["mu"] * laws["mu_ratio"]
+    # Without damping the force is largest where compression ends: one event, not two whose order rounding decides.
+    peaks_at_the_end = choices["normal"] == "hertz" and ends == "compression_end"
 
     def flow(_params, _t, mode, y):
         angles, rates = [y[2 + k] for k in range(n)], [y[n + 4 + k] for k in range(n)]
         v_centre, stretch = (y[n + 2], y[n + 3]), y[2 * n + 7]
         sines, cosines = linkage.directions(angles)
-        tip = tip_motion(strike, table, y[1], v_centre, rates, sines, cosines)
+        # What many numbers below depend on is kept: with derivatives, it would be computed again for each of them.
+        tip = _kept(tip_motion(strike, table, y[1], v_centre, rates, sines, cosines))
         depth, depth_rate = -tip.height, -tip.v_n
-        F_n = normal_law(laws, depth, depth_rate)
+        F_n = _kept(normal_law(laws, depth, depth_rate))
 
         # Angles answer to the normal force and to a unit tangential force; translation decouples.
-        factors = factor(linkage.angle_matrix(table.pair, sines, cosines))
+        matrix = _kept(linkage.angle_matrix(table.pair, sines, cosines))
         inertial = linkage.velocity_terms(table.pair, rates, sines, cosines)
-        free = solve_factored(factors, [a * F_n - c for a, c in zip(tip.by_n, inertial, strict=True)])
-        per_unit = solve_factored(factors, tip.by_t)
+        loads = _kept([a * F_n - c for a, c in zip(tip.by_n, inertial, strict=True)])
+        free, per_unit = _kept(solve_each(matrix, [loads, tip.by_t]))
         a_free = strike.push / table.mass + dot(tip.by_t, free) + tip.swirl_t
         gain = 1.0 / table.mass + dot(tip.by_t, per_unit)
 
@@ -90,13 +93,14 @@ def system(strike: Strike, choices: Mapping[str, str], ends: str = "compression_
         if friction_law == "tangential_compliance":
             F_hold = friction.tangential_compliance(stretch, depth, laws["k_t"])
         else:
-            F_hold = -(a_free + _STICK_RATE * tip.v_t) / gain
+            F_hold = _kept(-(a_free + _STICK_RATE * tip.v_t) / gain)
         if friction_law == "regularised":
             F_t = friction.regularised(tip.v_t, laws["mu"], F_n, laws["v_slip"])
         else:
             F_t = jnp.where(mode == friction.STICK, F_hold, friction.coulomb_sliding(mode, laws["mu"], F_n))
 
-        spin = [r + g * F_t for r, g in zip(free, per_unit, strict=True)]
+        F_t = _kept(F_t)
+        spin = _kept([r + g * F_t for r, g in zip(free, per_unit, strict=True)])
         a_centre = ((F_t + strike.push) / table.mass, F_n / table.mass - strike.gravity)
         a_n = a_centre[1] + dot(tip.by_n, spin) + tip.swirl_n
         _, F_n_rate = jax.jvp(lambda d, v: normal_law(laws, d, v), (depth, depth_rate), (depth_rate, -a_n))
@@ -121,7 +125,7 @@ def system(strike: Strike, choices: Mapping[str, str], ends: str = "compression_
             in_mode = jnp.ones_like(v_slip)
         else:
             in_mode = jnp.where(mode == friction.STICK, friction.cone_margin(F_hold, static_mu, F_n), mode * v_slip)
-        return jnp.stack([still_in, in_mode, F_n_rate])
+        return jnp.stack([still_in, in_mode, jnp.ones_like(v_n) if peaks_at_the_end else F_n_rate])
 
     def transition(_params, _t, mode, event, y, signals):
         _, _, F_n, _, F_hold, *_ = signals
@@ -226,6 +230,11 @@ def _start(strike: Strike, choices, settings: Settings, params, ends: str) -> hy
         status = jnp.where((status == RUNNING) & (v_n > grazing(v_n)), MOVING_UP, status)
         status = jnp.where((status == RUNNING) & (v_n >= -grazing(v_n)), FINISHED, status)
     return hybrid.start(dynamics, settings, params, 0.0, mode, y, status)
+
+
+def _kept(numbers):
+    """The same lane-wide numbers, each computed once where derivatives are taken."""
+    return jax.tree.map(keep_if_differentiated, numbers)
 
 
 def _parts(strike: Strike, y):

@@ -173,7 +173,8 @@ def _system(layout: Layout, params: Params, choices: Mapping[str, str]) -> hybri
     def transition(_params, _t, mode, event, y, _signals):
         return touchdown.flipped(mode, event, count), y, event == count
 
-    return hybrid.HybridSystem(flow, guards, transition, boundary=(True,) * count + (False,), ends_at_max_time=False)
+    boundary = (True,) * count + (False,)
+    return hybrid.HybridSystem(flow, guards, transition, boundary, ends_at_max_time=False, smooth_beyond=False)
 
 
 def _springs(params: Params, held, motions) -> list[spatial.Load]:

@@ -5,8 +5,10 @@ ankle is follows from the foot's tilt (`contact.rolling.roll`), so nothing is st
 force follows from Newton. It acts at the centre of pressure, may pull, and holds without slip: a run adds up the
 impulse by which it would have to pull (`P_pull`, N s) and that of friction beyond `mu` (`P_slip`, N s).
 
-State rows: angles of foot and body, their rates, then SUMS. Mode 1 is the front side of the surface, 0 its rear; an
-event leads from one to the other, since the radius of curvature may jump between them.
+State rows: angles of foot and body, their rates, then SUMS. The mode has a bit for each of STATES. An event leads from
+one side of the surface to the other, since the radius of curvature may jump between them, and another whenever the
+ground begins or ceases to pull or to hold what would slip: P_pull and P_slip add up from there, and have exact
+derivatives.
 """
 
 from collections.abc import Callable
@@ -20,9 +22,11 @@ from jaxcontact.contact import rolling
 from jaxcontact.integrate import hybrid, record
 from jaxcontact.integrate.machine import FINISHED, Machine
 from jaxcontact.integrate.settings import Settings
+from jaxcontact.models import touchdown
 from jaxcontact.models.strike import lanes
 
 SUMS = ("W_joint", "P_pull", "P_slip")
+STATES = ("front", "pulls", "slips_forward", "slips_back")  # bits of the mode, in this order
 REAR, FRONT = 0, 1
 
 
@@ -65,7 +69,7 @@ def look(r: Roller, t, mode, y) -> Rolled:
     row of the equations is free of it, and the first two give it afterwards.
     """
     links, angles, rates, spin_2 = (r.foot, r.body), [y[0], y[1]], [y[2], y[3]], y[2] ** 2
-    surface = _one_side(r.surface, mode == FRONT)
+    surface = _one_side(r.surface, (mode & 1) == FRONT)
     tilt = y[0] - r.flat
     p = rolling.roll(surface, tilt, r.ankle)
     torque = r.torque(t, y[1] - y[0], y[3] - y[2])
@@ -114,35 +118,46 @@ def _dot(a, b):
     return a[0] * b[0] + a[1] * b[1]
 
 
+def _excess(r: Roller, now: Rolled, pulls):
+    """By how much each of STATES is so: tilt (rad), then forces (N): pull, friction beyond mu one way and the other.
+
+    The direction is that in which the foot would slip, against the friction on it.
+    """
+    F_t, F_n = now.force
+    cone = r.mu * jnp.where(pulls, 0.0, F_n)
+    return jnp.stack(jnp.broadcast_arrays(now.tilt, -F_n, -F_t - cone, F_t - cone))
+
+
 def system(r: Roller) -> hybrid.HybridSystem:
     """Flow, guards and transitions of a rolling foot."""
+    count = len(STATES)
 
     def flow(_params, t, mode, y):
         now = look(r, t, mode, y)
-        F_t, F_n = now.force
-        pull = jnp.maximum(-F_n, 0.0)
-        slip = jnp.maximum(jnp.abs(F_t) - r.mu * jnp.maximum(F_n, 0.0), 0.0)
+        is_so = touchdown.down(mode, 0, count)
+        excess = _excess(r, now, pulls=is_so[1])
+        pull, slips_forward, slips_back = jnp.where(is_so, excess, 0.0)[1:]
         power = now.torque * (y[3] - y[2])
-        return linkage.stack([y[2], y[3], *now.spin, power, pull, slip]), linkage.stack([now.tilt, r.end - y[1]])
+        rates = [y[2], y[3], *now.spin, power, pull, slips_forward + slips_back]
+        return linkage.stack(rates), jnp.concatenate([excess, jnp.broadcast_to(r.end - y[1], excess[:1].shape)])
 
     def guards(_params, mode, signals):
-        return jnp.stack([jnp.where(mode == FRONT, signals[0], -signals[0]), signals[1]])
+        return jnp.concatenate([touchdown.guards(mode, signals[:count]), signals[count:]])
 
     def transition(_params, _t, mode, event, y, _signals):
-        ended = event == 1
-        return jnp.where(ended, mode, FRONT + REAR - mode), y, ended
+        return touchdown.flipped(mode, event, count), y, event == count
 
-    return hybrid.HybridSystem(flow, guards, transition, boundary=(True, False), positions=2, ends_at_max_time=False)
+    boundary = (True,) * count + (False,)
+    return hybrid.HybridSystem(flow, guards, transition, boundary, positions=2, ends_at_max_time=False)
 
 
 def start(r: Roller, settings: Settings, params: Any) -> hybrid.HybridState:
     """Lanes at the start."""
     y = linkage.stack([*r.angles, *r.rates, *jnp.zeros((len(SUMS), *lanes(params, r.status)))])
-    return hybrid.start(system(r), settings, params, 0.0, _mode(r, y), y, r.status)
-
-
-def _mode(r: Roller, y):
-    return jnp.where(y[0] - r.flat >= 0, FRONT, REAR)
+    side = jnp.where(y[0] - r.flat >= 0, FRONT, REAR)
+    now = look(r, 0.0, side, y)
+    mode = touchdown.start_mode(_excess(r, now, now.force[1] < 0).at[0].set(side - 0.5))
+    return hybrid.start(system(r), settings, params, 0.0, mode, y, r.status)
 
 
 def energy(r: Roller, y):

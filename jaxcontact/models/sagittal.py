@@ -192,6 +192,7 @@ def system(mechanism: Mechanism) -> hybrid.HybridSystem:
         boundary=(True,) * elements + (False,),
         positions=n + 2 * free,
         ends_at_max_time=mechanism.ending is None,
+        smooth_beyond=False,
     )
 
 
