@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from jaxcontact.cli import fitting, measuring, results, running, sensing
+from jaxcontact.cli import certifying, fitting, measuring, results, running, sensing
 from jaxcontact.errors import InputError, unknown
 
 COMMANDS = (
@@ -20,6 +20,7 @@ COMMANDS = (
     "sensitivity",
     "stance",
     "fit",
+    "certify",
     "bench",
 )
 
@@ -114,6 +115,9 @@ def _parser() -> _Parser:
 
     fit = commands.add_parser("fit", help="find a model's parameters from what was measured, as a TOML file asks")
     fitting.add_options(fit)
+
+    certify = commands.add_parser("certify", help="hold a model's exact derivatives against differences of runs")
+    certifying.add_options(certify)
 
     bench = commands.add_parser("bench", help="measure how fast this machine is")
     bench.add_argument("what", choices=("sweep", "fit"), help="cost per configuration; or of derivatives and fits")
