@@ -415,6 +415,10 @@ def test_an_angle_passes_half_a_turn_from_zero_and_has_no_bad_derivative():
     joint = Joint(0, 1)
     angle, _ = joint_angle(*ends(joint, [frames[1], frames[0]]), 3.0)
     np.testing.assert_allclose(angle, [0.0, 0.1, 2 * np.pi - 6.1], atol=1e-14)
+    # Three turns and a bit, told near what the turns were counted to be.
+    wound = np.array([19.0, -9.3, 3.1])
+    angle, _ = joint_angle(*ends(Joint(GROUND, 0), [motion(ZERO, turn_about_y(wound))]), 0.5, wound + [1.0, -2.0, 0.0])
+    np.testing.assert_allclose(angle, wound - 0.5, atol=1e-13)
 
     def half_turned(extra):  # about x: the axes point opposite ways, and there is no angle
         turned = motion(ZERO, (extra, 1.0, 0.0, 0.0))

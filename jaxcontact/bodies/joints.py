@@ -18,6 +18,7 @@ All numbers are lane-wide: shape () or any shape that the lanes have.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import pi
 from typing import Any, NamedTuple
 
 import jax
@@ -299,11 +300,12 @@ def demand(joint: Joint, parent: End, child: End, feedback: Baumgarte) -> Demand
     return Demand(shift, twist)
 
 
-def joint_angle(parent: End, child: End, rest: Any = 0.0) -> tuple[Any, Any]:
+def joint_angle(parent: End, child: End, rest: Any = 0.0, near: Any = None) -> tuple[Any, Any]:
     """Angle of a joint about its axis from `rest` (rad), within half a turn either way, and its rate (rad/s).
 
-    It runs smoothly through a quarter turn and more; it jumps, from pi to -pi, only half a turn from `rest`. Where the
-    axes point opposite ways there is no angle: it is 0 there, with derivative 0.
+    It runs smoothly through a quarter turn and more; it jumps, from pi to -pi, only half a turn from `rest`. With `near`
+    (rad from `rest`) it is told within half a turn of that, and so runs on through any number of turns where `near`
+    follows it. Where the axes point opposite ways there is no angle: it is 0 there, with derivative 0.
     """
     (x, y, z), (x_child, _, z_child) = parent.axes, child.axes
     sine, cosine = dot(z_child, x) - dot(x_child, z), dot(z_child, z) + dot(x_child, x)
@@ -311,6 +313,8 @@ def joint_angle(parent: End, child: End, rest: Any = 0.0) -> tuple[Any, Any]:
     sine, cosine = sine * rest_cosine - cosine * rest_sine, cosine * rest_cosine + sine * rest_sine
     defined = (sine != 0) | (cosine != 0)
     angle = jnp.arctan2(jnp.where(defined, sine, 0.0), jnp.where(defined, cosine, 1.0))
+    if near is not None:
+        angle = angle + 2 * pi * jnp.round((near - angle) / (2 * pi))
     return angle, dot(y, subtract(child.turning, parent.turning))
 
 

@@ -113,15 +113,15 @@ def with_force(loads: Sequence[Load], motions: Sequence[Motion], body: int, forc
 
 
 def with_torsion_spring(
-    loads: Sequence[Load], joint: Joint, motions: Sequence[Motion], stiffness, damping, rest=0.0
+    loads: Sequence[Load], joint: Joint, motions: Sequence[Motion], stiffness, damping, rest=0.0, near=None
 ) -> list[Load]:
     """Loads with a torsional spring and damper in a joint, about its axis: the child's torque is the parent's opposite.
 
     Torque on the child: -(stiffness (angle - rest) + damping rate), with N m/rad, N m s/rad and rad; `joint_angle`
-    tells where it jumps. For the toes (Foot, below eq. 22) the paper prints 12 and 0.5, in N/m and N s/m.
+    tells where it jumps, and that it does not with `near`. For the toes (Foot, below eq. 22) the paper prints 12 and 0.5, in N/m and N s/m.
     """
     parent, child = ends(joint, motions)
-    angle, rate = joint_angle(parent, child, rest)
+    angle, rate = joint_angle(parent, child, rest, near)
     torque = scale(-(stiffness * angle + damping * rate), parent.axes[1])
     loads = _with(loads, joint.child, Load(ZERO, torque))
     return loads if joint.parent == GROUND else _with(loads, joint.parent, Load(ZERO, scale(-1.0, torque)))

@@ -41,7 +41,10 @@ SIDEWAYS = (
     Quantity("cop_y", "m", "centre of pressure, to the left of the knee; 0 where nothing presses"),
     Quantity("T_z", "N m", "free moment about the vertical, at the centre of pressure"),
 )
-_WORKS = 3  # state rows after those of the bodies: work of normal forces, of friction, of springs and dampers
+# State rows after those of the bodies: angles of ankle and toe joint, which count full turns (a foot may turn over, and
+# its spring goes on winding up), then work of normal forces, of friction, of springs and dampers.
+_TURNS, _WORKS = 2, 3
+_MORE = _TURNS + _WORKS
 
 
 def foot_space_model(layout: Layout = NINE_SPHERES) -> Model:
@@ -146,9 +149,9 @@ def _system(layout: Layout, params: Params, choices: Mapping[str, str]) -> hybri
     side = _side(params)
 
     def flow(_params, _t, mode, y):
-        motions = spatial.unpack(y[:-_WORKS])
+        motions = spatial.unpack(y[:-_MORE])
         contacts = _contacts(layout, params, choices, motions, mode)
-        springs = _springs(params, held, motions)
+        springs = _springs(params, held, motions, y[-_MORE:-_WORKS])
         loads = [
             spatial.Load(add(weight.force, spring.force), spring.torque)
             for weight, spring in zip(spatial.weights(bodies, params["gravity"]), springs, strict=True)
@@ -164,7 +167,8 @@ def _system(layout: Layout, params: Params, choices: Mapping[str, str]) -> hybri
         depths = jnp.concatenate([-each.touch.gap for each in contacts.values()])
         _, ankle_velocity = joints.point_motion(motions[SHANK], held[1].parent_frame.origin)
         ending = side * ankle_velocity[0] - params["v_rest"]
-        rates = [*spatial.state_rates(motions, accelerations), power_n, power_t, power_joint]
+        turning = [joints.joint_angle(*joints.ends(joint, motions))[1] for joint in held[1:]]
+        rates = [*spatial.state_rates(motions, accelerations), *turning, power_n, power_t, power_joint]
         return stack(rates), jnp.concatenate([depths, jnp.broadcast_to(ending, depths[:1].shape)])
 
     def guards(_params, mode, signals):
@@ -177,12 +181,12 @@ def _system(layout: Layout, params: Params, choices: Mapping[str, str]) -> hybri
     return hybrid.HybridSystem(flow, guards, transition, boundary, ends_at_max_time=False, smooth_beyond=False)
 
 
-def _springs(params: Params, held, motions) -> list[spatial.Load]:
-    """Springs and dampers of ankle and toes as loads."""
+def _springs(params: Params, held, motions, turns) -> list[spatial.Load]:
+    """Springs and dampers of ankle and toes as loads; `turns` are about the angles of both, full turns counted."""
     loads = [spatial.Load() for _ in motions]
-    for name, joint in (("ankle", held[1]), ("toe_joint", held[2])):
+    for name, joint, near in zip(("ankle", "toe_joint"), held[1:], turns, strict=True):
         stiffness, damping = params[f"{name}.stiffness"], params[f"{name}.damping"]
-        loads = spatial.with_torsion_spring(loads, joint, motions, stiffness, damping)
+        loads = spatial.with_torsion_spring(loads, joint, motions, stiffness, damping, near=near)
     return loads
 
 
@@ -203,9 +207,10 @@ def _first_motions(params: Params, choices: Mapping[str, str]) -> list[joints.Mo
 def _start(layout: Layout, parameters, params: Params, choices, settings: Settings) -> hybrid.HybridState:
     status = jnp.where(within_bounds(parameters, params), RUNNING, BAD_VALUE)
     motions = _first_motions(params, choices)
-    rows = [*spatial.pack(motions), *jnp.zeros((_WORKS, *lanes(params, status)))]
+    turns = [params["foot"] - params["shank"], jnp.zeros_like(params["foot"])]
+    rows = [*spatial.pack(motions), *turns, *jnp.zeros((_WORKS, *lanes(params, status)))]
     y = stack(rows)
-    contacts = _contacts(layout, params, choices, spatial.unpack(y[:-_WORKS]))
+    contacts = _contacts(layout, params, choices, spatial.unpack(y[:-_MORE]))
     mode = touchdown.start_mode(jnp.concatenate([-each.touch.gap for each in contacts.values()]))
     return hybrid.start(_system(layout, params, choices), settings, params, 0.0, mode, y, status)
 
@@ -217,7 +222,7 @@ def _angle(moving: joints.Motion):
 
 def _outcomes(params: Params, choices: Mapping[str, str], state: hybrid.HybridState) -> dict[str, jax.Array]:
     bodies, held = _bodies(params, choices), _joints(params, choices)
-    motions = spatial.unpack(state.y[:-_WORKS])
+    motions = spatial.unpack(state.y[:-_MORE])
 
     def energy(motions):
         potential = spatial.potential_energy(bodies, motions, params["gravity"])
@@ -239,7 +244,7 @@ def _outcomes(params: Params, choices: Mapping[str, str], state: hybrid.HybridSt
 
 
 def _curves(layout: Layout, params: Params, choices, recording: record.Recording) -> dict[str, jax.Array]:
-    motions = spatial.unpack(recording.y[:-_WORKS])
+    motions = spatial.unpack(recording.y[:-_MORE])
     contacts = tuple(_contacts(layout, params, choices, motions, recording.mode).values())
     ground = sole.reaction(contacts)
     broken = joints.violation(_joints(params, choices), motions)
