@@ -77,9 +77,9 @@ def run(
 
 _WHY = """\
 Between touch-downs steps are bound by the dampers of ankle and toes and the friction of the whole sole, which are the
-same for both layouts, and so nearly is the motion. Points touch down and lift off more often: each time is landed on, and
-the step that crosses it is held to a finer tolerance, which is what makes their steps shorter. The paper does not print
-how its areas are shared out, and its integrator steps over touch-downs. Its times are those of a whole body with 50
+same for both layouts, and so nearly is the motion. Points touch down and lift off more often: each time is landed on,
+and the step that crosses it is held to a finer tolerance, which makes their steps shorter. The paper does not print how
+its areas are shared out, and its integrator steps over touch-downs. Its times are those of a whole body with 50
 muscles, which cost the same with either layout; here contact is most of the work.
 """
 

@@ -303,9 +303,9 @@ def demand(joint: Joint, parent: End, child: End, feedback: Baumgarte) -> Demand
 def joint_angle(parent: End, child: End, rest: Any = 0.0, near: Any = None) -> tuple[Any, Any]:
     """Angle of a joint about its axis from `rest` (rad), within half a turn either way, and its rate (rad/s).
 
-    It runs smoothly through a quarter turn and more; it jumps, from pi to -pi, only half a turn from `rest`. With `near`
-    (rad from `rest`) it is told within half a turn of that, and so runs on through any number of turns where `near`
-    follows it. Where the axes point opposite ways there is no angle: it is 0 there, with derivative 0.
+    It runs smoothly through a quarter turn and more; it jumps, from pi to -pi, only half a turn from `rest`. With
+    `near` (rad from `rest`) it is told within half a turn of that, and so runs on through any number of turns where
+    `near` follows it. Where the axes point opposite ways there is no angle: it is 0 there, with derivative 0.
     """
     (x, y, z), (x_child, _, z_child) = parent.axes, child.axes
     sine, cosine = dot(z_child, x) - dot(x_child, z), dot(z_child, z) + dot(x_child, x)

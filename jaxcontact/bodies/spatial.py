@@ -118,7 +118,8 @@ def with_torsion_spring(
     """Loads with a torsional spring and damper in a joint, about its axis: the child's torque is the parent's opposite.
 
     Torque on the child: -(stiffness (angle - rest) + damping rate), with N m/rad, N m s/rad and rad; `joint_angle`
-    tells where it jumps, and that it does not with `near`. For the toes (Foot, below eq. 22) the paper prints 12 and 0.5, in N/m and N s/m.
+    tells where it jumps, and that it does not with `near`. For the toes (Foot, below eq. 22) the paper prints 12 and
+    0.5, in N/m and N s/m.
     """
     parent, child = ends(joint, motions)
     angle, rate = joint_angle(parent, child, rest, near)
