@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -20,6 +19,7 @@ from jaxcontact.study.expressions import Expression
 from jaxcontact.study.parse import parse_space
 from jaxcontact.study.space import Space
 from jaxcontact.study.tables import space_tables, with_unit
+from jaxcontact.study.toml import read_toml
 from jaxcontact.study.units import to_si, unit_label
 
 if TYPE_CHECKING:
@@ -72,16 +72,7 @@ class Study:
     @classmethod
     def from_file(cls, path: str | Path) -> "Study":
         """Read a TOML file."""
-        path = Path(path)
-        try:
-            tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise InputError(f"there is no file {path}") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} cannot be read: {error}") from None
-        except tomllib.TOMLDecodeError as error:  # its text ends with the line and column
-            raise InputError(f"{path} is not valid TOML: {error}") from None
-        return cls.from_dict(tables, where=str(path), folder=path.parent)
+        return cls.from_dict(read_toml(path), where=str(path), folder=Path(path).parent)
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any], *, where: str = "the study", folder: str | Path = ".") -> "Study":

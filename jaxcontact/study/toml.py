@@ -1,9 +1,25 @@
-"""Tables of a study as TOML text that reads back the same."""
+"""TOML files: read with errors in words, and tables of a study as text that reads back the same."""
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from jaxcontact.errors import InputError
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """Return the tables of a file."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:  # its text ends with the line and column
+        raise InputError(f"{path} is not valid TOML: {error}") from None
 
 
 def write_toml(tables: Mapping[str, Mapping[str, Any]]) -> str:

@@ -1,7 +1,6 @@
 """A fit described in a TOML file: which model, what is unknown, what was measured, how to look for it."""
 
 import fnmatch
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -21,6 +20,7 @@ from jaxcontact.study.fit.channels import Channel, make_channel
 from jaxcontact.study.fit.problem import POINTS, Problem
 from jaxcontact.study.fit.solvers import OPTIMISERS
 from jaxcontact.study.fit.unknowns import Unknown
+from jaxcontact.study.toml import read_toml
 
 TABLES = ("fit", "measured", "data", "unknown", "tie", "residual", "set", "laws", "solver")
 _FIT = ("model", "method", "title", "starts", "seed", "stages", "optimiser", "tolerance", "max_steps", "points", "mass")
@@ -38,16 +38,7 @@ class Asked:
 
 def read_fit(path: str | Path) -> Asked:
     """Read a TOML file; paths in it start where it lies."""
-    path = Path(path)
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not valid TOML: {error}") from None
-    return fit_of_tables(tables, folder=path.parent, where=str(path))
+    return fit_of_tables(read_toml(path), folder=Path(path).parent, where=str(path))
 
 
 def fit_of_tables(tables: Mapping[str, Any], *, folder: str | Path = ".", where: str = "the fit") -> Asked:

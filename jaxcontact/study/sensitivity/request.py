@@ -1,6 +1,5 @@
 """What a study file asks about sensitivity, in its table [sensitivity], and the analysis that answers it."""
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,6 +15,7 @@ from jaxcontact.study.sensitivity import screening, variance
 from jaxcontact.study.sensitivity.gradients import dgsm
 from jaxcontact.study.sensitivity.local import local
 from jaxcontact.study.sensitivity.slopes import Progress
+from jaxcontact.study.toml import read_toml
 
 KINDS = ("local", "sobol", "morris", "dgsm")
 DESIGNS = {"sobol": "saltelli", "morris": "morris"}  # the [sample] method that an analysis needs
@@ -55,11 +55,7 @@ def read_request(path: str | Path) -> tuple[Study, Request]:
 
     Where [sample] names no method it is the one that the analysis needs.
     """
-    path = Path(path)
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return Study.from_file(path), Request()  # which says what is wrong with the file
+    tables, path = read_toml(path), Path(path)
     request = parse_request(tables.pop("sensitivity", None), tables)
     sample = tables.get("sample")
     if isinstance(sample, Mapping) and "method" not in sample and request.kind in DESIGNS:
