@@ -26,6 +26,7 @@ LAYERS = [
     "study",
     "plots",
     "captions",
+    "bench",
     "overview",
     "reports",
     "cli",

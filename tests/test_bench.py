@@ -6,7 +6,8 @@ import json
 import pytest
 from toy_model import toy_model
 
-from jaxcontact.study import bench, study
+from jaxcontact.bench import sweep as bench
+from jaxcontact.study import study
 
 
 @pytest.fixture
@@ -39,6 +40,17 @@ def test_sizes_up_to_the_largest_on_all_devices_and_one_on_a_single_one(cheap, t
 def test_the_best_of_several_rounds_counts_and_the_first_does_not(cheap):
     bench.bench_sweep(1000, io.StringIO())
     assert cheap.count(1000) == 2 * (1 + 5)  # on all devices and on one, each once to warm up
+
+
+def test_scale_is_told_as_ratios_to_the_largest_sweep_and_to_all_devices(cheap):
+    part = bench.measure_scale(short=True)
+    small, large, single = part.numbers["sweeps"]
+    assert [row.ratio for row in part.rows] == [
+        pytest.approx(small["each_us"] / large["each_us"]),
+        pytest.approx(large["resident_mb"] / small["resident_mb"]),
+        pytest.approx(single["each_us"] / large["each_us"]),
+    ]
+    assert (large["devices"], single["devices"]) == (2, 1)
 
 
 def test_the_real_sweep_is_the_crutch_over_its_regimes():

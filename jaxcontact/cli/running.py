@@ -1,4 +1,4 @@
-"""Commands that compute: run a study, list what can be run, describe models, measure."""
+"""Commands that compute: run a study, list what can be run, describe models."""
 
 import argparse
 import signal
@@ -72,29 +72,6 @@ def run(arguments: argparse.Namespace) -> None:
         if getattr(arguments, name):
             raise InputError(f"--{name} is for a study in a .toml file: a published study chooses for itself")
     _run_named(arguments.study, arguments.out)
-
-
-def bench(arguments: argparse.Namespace) -> None:
-    """Measure this machine."""
-    for what, names in (("sweep", ("most",)), ("fit", ("starts", "file"))):
-        for name in names:
-            if arguments.what != what and getattr(arguments, name) is not None:
-                raise InputError(f"--{name} is for `jaxcontact bench {what}`")
-    if arguments.most is not None and arguments.most < 1000:
-        raise InputError(f"--most {arguments.most}: at least 1000 configurations are needed to measure anything")
-    if arguments.starts is not None and arguments.starts < 1:
-        raise InputError(f"--starts {arguments.starts}: a whole number of at least 1 is needed")
-    if arguments.file is not None and not arguments.file.is_file():
-        raise InputError(f"there is no file {arguments.file}")  # at once, without waiting for JAX
-    prepare_jax()
-    if arguments.what == "sweep":
-        from jaxcontact.study.bench import MOST, bench_sweep
-
-        bench_sweep(arguments.most or MOST, sys.stdout, arguments.json)
-    else:
-        from jaxcontact.study.bench_fit import STARTS, bench_fit
-
-        bench_fit(sys.stdout, starts=arguments.starts or STARTS, file=arguments.file, to_json=arguments.json)
 
 
 # ---------------------------------------------------------------- a study in a file

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from jaxcontact.cli import certifying, fitting, measuring, results, running, sensing
+from jaxcontact.cli import benching, certifying, fitting, measuring, results, running, sensing
 from jaxcontact.errors import InputError, unknown
 
 COMMANDS = (
@@ -119,13 +119,8 @@ def _parser() -> _Parser:
     certify = commands.add_parser("certify", help="hold a model's exact derivatives against differences of runs")
     certifying.add_options(certify)
 
-    bench = commands.add_parser("bench", help="measure how fast this machine is")
-    bench.add_argument("what", choices=("sweep", "fit"), help="cost per configuration; or of derivatives and fits")
-    bench.add_argument("--most", metavar="N", type=int, help="sweep: the largest (default: 1000000)")
-    bench.add_argument("--starts", metavar="N", type=int, help="fit: starts of ours (default: 1000)")
-    bench.add_argument("--file", metavar="FILE", type=Path, help="fit: measured stances (default: one that is made up)")
-    bench.add_argument("--json", metavar="FILE", type=Path, help="write the numbers there too")
-    bench.set_defaults(command=running.bench)
+    bench = commands.add_parser("bench", help="measure how fast this machine is, against other tools and settings")
+    benching.add_options(bench)
     return parser
 
 

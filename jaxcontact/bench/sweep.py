@@ -9,19 +9,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
 import jax
 import xarray as xr
 
+from jaxcontact.bench.rows import Part, Row, Tell, silent
 from jaxcontact.study.definition import Study, study
 from jaxcontact.study.execute import LocalExecutor
 from jaxcontact.study.progress import ProgressDisplay
 from jaxcontact.study.sweep import run
 
-MOST = 1_000_000  # configurations of the largest sweep, unless another is asked for
+MOST, SHORT_MOST = 1_000_000, 2000  # configurations of the largest sweep, unless another is asked for
 _ROUND_CONFIGURATIONS = 200_000  # smaller sweeps are repeated until they have used so many,
 _MOST_ROUNDS = 5  # at most so often
 
@@ -75,8 +76,8 @@ def measure(count: int, devices: int | None = None) -> Measured:
     )
 
 
-def bench_sweep(most: int, stream: TextIO, to_json: Path | None = None) -> list[Measured]:
-    """Measure sweeps of 1,000 ... `most` configurations on all devices, and one on a single device; print a table."""
+def measure_sweeps(most: int, tell: Tell = silent) -> list[Measured]:
+    """Measure sweeps of 1,000 ... `most` configurations on all devices, and one on a single device."""
     sizes = [10**power for power in range(3, 10) if 10**power <= most]
     sizes += [most] if most not in sizes else []
     single = min(100_000, most)
@@ -85,19 +86,63 @@ def bench_sweep(most: int, stream: TextIO, to_json: Path | None = None) -> list[
     schedule = list(_schedule(jobs))
     found: dict[_Sweep, Measured] = {}
     done, total = 0, sum(job[0] for job, _ in schedule)
+    tell(0, total)
+    for job, counts in schedule:
+        one = measure(*job)
+        done += job[0]
+        tell(done, total)
+        if not counts:
+            continue
+        # The process never gets smaller again: what a sweep needed is what it was after the first of its kind.
+        one = replace(one, resident_mb=found[job].resident_mb) if job in found else one
+        if job not in found or one.each_us < found[job].each_us:
+            found[job] = one
+    return [found[job] for job in jobs]
+
+
+def bench_sweep(most: int, stream: TextIO, to_json: Path | None = None) -> list[Measured]:
+    """Measure sweeps of several sizes, and print a table."""
     with ProgressDisplay("bench") as progress:
-        progress(0, total)
-        for job, counts in schedule:
-            one = measure(*job)
-            done += job[0]
-            progress(done, total)
-            if counts and (job not in found or one.each_us < found[job].each_us):
-                found[job] = one
-    rows = [found[job] for job in jobs]
-    stream.write(_table(rows, sizes[-1]))
+        rows = measure_sweeps(most, progress)
+    stream.write(_table(rows, most))
     if to_json is not None:
         to_json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
     return rows
+
+
+def measure_scale(tell: Tell = silent, *, short: bool = False) -> Part:
+    """The part `scale` of the table of all ratios."""
+    measured = measure_sweeps(SHORT_MOST if short else MOST, tell)
+    sizes = [row for row in measured if row.devices == measured[0].devices]
+    largest = sizes[-1]
+    rows = [
+        Row(
+            f"cost of one of {row.configurations:,} over one of {largest.configurations:,}",
+            row.each_us / largest.each_us,
+            "the same sweep with more configurations",
+        )
+        for row in sizes[:-1]
+    ]
+    rows.append(
+        Row(
+            f"memory with {largest.configurations:,} over that with {sizes[0].configurations:,}",
+            largest.resident_mb / sizes[0].resident_mb,
+            f"the largest that the process has been: {largest.resident_mb:,.0f} MB after {largest.configurations:,}",
+        )
+    )
+    one = measured[-1]
+    if one.devices == largest.devices:
+        rows.append(Row("cost on one device over that on all", None, "there is but one device here"))
+    else:
+        several = next(row for row in sizes if row.configurations == one.configurations)
+        said = f"the same {one.configurations:,} configurations"
+        rows.append(Row(f"cost on one device over that on {several.devices}", one.each_us / several.each_us, said))
+    return Part(
+        "scale",
+        f"crutch sweeps of several sizes, streamed to a store; {largest.devices} devices if nothing else is said",
+        tuple(rows),
+        {"sweeps": [asdict(row) for row in measured]},
+    )
 
 
 def _schedule(jobs: list[_Sweep]) -> Iterator[tuple[_Sweep, bool]]:

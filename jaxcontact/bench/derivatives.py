@@ -5,18 +5,20 @@ hundredth of the largest one of that outcome in that configuration (by relative 
 nearly zero. All outcomes are computed; those that end at zero by their definition are not judged.
 """
 
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
 
+from jaxcontact.bench.ours import Sweep
+from jaxcontact.bench.rows import Part, Row, Tell, silent
+from jaxcontact.bench.sweep import crutch_sweep
+from jaxcontact.bench.timing import take_turns
 from jaxcontact.integrate.machine import FINISHED
-from jaxcontact.study.bench import crutch_sweep
 from jaxcontact.study.definition import Study
-from jaxcontact.study.execute import Job, LocalExecutor, job_of
+from jaxcontact.study.execute import job_of
 
 BY = (
     *("q3", "dq3", "dq5", "mu", "k_n", "chi"),
@@ -27,7 +29,7 @@ TIGHT = {"rtol": 1e-11, "atol": 1e-13}
 STEP = float(np.finfo(np.float64).eps ** 0.5)  # of each parameter's own size: what scipy takes by default
 JUDGED = ("P_n", "P_t", "W_n", "W_t", "t_end", "F_n_peak")
 
-Tell = Callable[[int], None]
+SHORT_COUNT = 64
 
 
 @dataclass(frozen=True)
@@ -41,48 +43,20 @@ class Cost:
     worst_of_100: float | None = None  # the error that one in a hundred exceeds
 
 
-class _Sweep:
-    """One job on all devices, run again and again; the numbers of its configurations may be changed."""
-
-    def __init__(self, study: Study, job: Job) -> None:
-        self._executor = LocalExecutor()
-        self._job = job
-        self._params = study.configurations(0, study.space.total).params
-        self._driver = self._executor.driver(job)
-
-    def run(self) -> Any:
-        ((_, found),) = self._driver.stream([(0, self._params)])
-        return found
-
-    def changed(self, name: str, share: float) -> Any:
-        """The same with one parameter enlarged: numbers are arguments, so that nothing is compiled for it."""
-        params, constants = dict(self._params), dict(self._job.constants)
-        where: dict[str, Any] = params if name in params else constants
-        where[name] = where[name] * (1.0 + share)
-        ((_, found),) = self._executor.driver(self._job._replace(constants=constants)).stream([(0, params)])
-        return found
-
-    def value(self, name: str) -> Any:
-        return self._params[name] if name in self._params else self._job.constants[name]
-
-
 def measure_derivatives(
-    tell: Tell = lambda done: None,
+    tell: Tell = silent,
     *,
     study: Study | None = None,
     by: tuple[str, ...] = BY,
     judged: tuple[str, ...] = JUDGED,
     rounds: int = ROUNDS,
 ) -> list[Cost]:
-    """Time plain runs, runs with derivatives and differences in turn, and take the best round of each.
-
-    `tell` is told how many of `rounds` + 1 rounds are done; the first compiles, and does not count.
-    """
+    """Time plain runs, runs with derivatives and differences in turn, and take the best round of each."""
     study = study or crutch_sweep(CONFIGURATIONS)
-    job = job_of(study)
-    plain, exact = _Sweep(study, job), _Sweep(study, job._replace(by=by))
+    job, params = job_of(study), study.configurations(0, study.space.total).params
+    plain, exact = Sweep(job, params), Sweep(job._replace(by=by), params)
     tight = job._replace(by=by, settings=replace(job.settings, **TIGHT))
-    reference = _slopes_by_share(_Sweep(study, tight).run(), exact, by)
+    reference = _slopes_by_share(Sweep(tight, params).run(), exact, by)
 
     def differences() -> dict[str, np.ndarray]:
         base = plain.run()["outcomes"]
@@ -94,26 +68,34 @@ def measure_derivatives(
         f"exact derivatives by {len(by)} parameters": lambda: _slopes_by_share(exact.run(), exact, by),
         "2-point differences, scipy's default step": differences,
     }
-    best, last = dict.fromkeys(ways, np.inf), {}
-    for number in range(rounds + 1):
-        tell(number)
-        for what, way in ways.items():
-            began = time.perf_counter()
-            last[what] = way()
-            if number > 0:
-                best[what] = min(best[what], time.perf_counter() - began)
-    tell(rounds + 1)
-    base = best["plain runs"]
+    timed = take_turns(ways, rounds, tell)
+    base = timed["plain runs"].seconds
     found = [Cost("plain runs", base, 1.0)]
     for what in list(ways)[1:]:
-        errors = _errors(last[what], {name: reference[name] for name in judged})
-        found.append(
-            Cost(what, best[what], best[what] / base, float(np.median(errors)), float(np.quantile(errors, 0.99)))
-        )
+        seconds, slopes = timed[what]
+        errors = _errors(slopes, {name: reference[name] for name in judged})
+        found.append(Cost(what, seconds, seconds / base, float(np.median(errors)), float(np.quantile(errors, 0.99))))
     return found
 
 
-def _slopes_by_share(found: Any, sweep: _Sweep, by: tuple[str, ...]) -> dict[str, np.ndarray]:
+def derivatives_part(tell: Tell = silent, *, short: bool = False) -> Part:
+    """The part `derivatives` of the table of all ratios."""
+    study, rounds = (crutch_sweep(SHORT_COUNT), 1) if short else (None, ROUNDS)
+    costs = measure_derivatives(tell, study=study, rounds=rounds)
+    rows = tuple(
+        Row(
+            f"{cost.what}, over plain runs",
+            cost.plain_runs,
+            "all scalar outcomes of crutch impacts",
+            f"median {cost.median_error:.0e}, one in 100 above {cost.worst_of_100:.0e}",
+        )
+        for cost in costs[1:]
+    )
+    numbers = {"costs": [asdict(cost) for cost in costs]}
+    return Part("derivatives", "time of a sweep with derivatives over that of the sweep without", rows, numbers)
+
+
+def _slopes_by_share(found: Any, sweep: Sweep, by: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Derivatives by relative changes of the parameters, (by, n); NaN where a run did not finish."""
     size = np.stack([np.broadcast_to(sweep.value(name), found["values"]["outcomes"]["status"].shape) for name in by])
     finished = found["values"]["outcomes"]["status"] == FINISHED

@@ -15,11 +15,12 @@ import jax
 import numpy as np
 from scipy.optimize import least_squares
 
+from jaxcontact.bench.derivatives import Cost, measure_derivatives
+from jaxcontact.bench.rows import Part, Row, Tell, silent
+from jaxcontact.bench.stance import made_up_stance
 from jaxcontact.errors import InputError
 from jaxcontact.measured import Stance, read_stances
 from jaxcontact.models.layouts import NINE_SPHERES
-from jaxcontact.study.bench_derivatives import ROUNDS, Cost, measure_derivatives
-from jaxcontact.study.bench_stance import made_up_stance
 from jaxcontact.study.fit import Problem, fit
 from jaxcontact.study.fit.unknowns import starting_turns
 from jaxcontact.study.named import load_named
@@ -27,6 +28,7 @@ from jaxcontact.study.progress import ProgressDisplay
 from jaxcontact.tracked.walk import CORRECTION, walk_model
 
 STARTS, SCIPY_STARTS, MAX_STEPS, FRAMES = 1000, 4, 60, 61
+FEWER_STARTS, SHORT_FRAMES = 200, 11
 WANTED = 1000  # starts that times are projected to
 _SEED = 1
 
@@ -131,7 +133,7 @@ def bench_fit(
     """Measure derivatives and the fit of a foot; print one table of ratios."""
     problem = foot_problem(stance_of(file))
     with ProgressDisplay("bench: derivatives") as progress:
-        costs = measure_derivatives(lambda done: progress(done, ROUNDS + 1))
+        costs = measure_derivatives(progress)
     with ProgressDisplay("bench: fit") as progress:
         total = starts + min(starts, scipy_starts)
         fits = measure_fits(
@@ -142,6 +144,29 @@ def bench_fit(
         numbers = {"derivatives": [asdict(c) for c in costs], "fits": [asdict(f) for f in fits]}
         to_json.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
     return costs, fits
+
+
+def fit_part(tell: Tell = silent, *, short: bool = False) -> Part:
+    """The part `fit` of the table of all ratios: fewer starts than `bench_fit` takes, for the ratio is of one start."""
+    problem = foot_problem(made_up_stance(), SHORT_FRAMES) if short else foot_problem(made_up_stance())
+    starts, scipy_starts, max_steps = (2, 1, 2) if short else (FEWER_STARTS, SCIPY_STARTS, MAX_STEPS)
+    total = starts + scipy_starts
+    ours, scipy = measure_fits(
+        problem,
+        starts=starts,
+        scipy_starts=scipy_starts,
+        max_steps=max_steps,
+        tell=lambda done: tell(min(done, total), total),
+    )
+    row = Row(
+        f"scipy's over ours, {len(problem.unknowns)} unknowns of a foot",
+        scipy.each / ours.each,
+        f"least_squares with 2-point differences on our compiled residuals, {scipy.starts} starts as if shared by all "
+        f"cores; ours: {ours.starts} starts",
+        f"its cost over ours, median of the starts that both took: {scipy.median_shared / ours.median_shared:.3g}",
+    )
+    numbers = {"fits": [asdict(one) for one in (ours, scipy)]}
+    return Part("fit", "time of a fit from one start, over many in lanes", (row,), numbers)
 
 
 def table(costs: list[Cost], fits: list[Fits], problem: Problem) -> str:
