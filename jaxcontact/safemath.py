@@ -6,6 +6,8 @@ compiler may compute the argument twice, rounded differently, so that one copy i
 and then the stand-in's power is what comes out. It has to be next to nothing.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
@@ -36,6 +38,29 @@ def positive_power(x, exponent):
     return jnp.where(x > 0, jnp.exp(exponent * jnp.log(jnp.maximum(x, _TINY))), 0.0)
 
 
+def power_in_lanes(x, exponent: float):
+    """Power x ** exponent of a normal number x > 0, right to a few roundings; without a derivative.
+
+    Written out, because XLA on CPU calls the general power for one lane after the other, and a loop with such a call
+    in it is not vectorised at all: an adaptive step took twice as long.
+    """
+    kind = jnp.finfo(jnp.result_type(x))
+    whole = {16: jnp.int16, 32: jnp.int32, 64: jnp.int64}[kind.bits]
+    one = jax.lax.bitcast_convert_type(jnp.ones_like(x), whole)
+    bits = jax.lax.bitcast_convert_type(jax.lax.stop_gradient(x), whole)
+    twos = (bits >> kind.nmant) - (one >> kind.nmant)  # x = 2^twos m, 1 <= m < 2
+    m = jax.lax.bitcast_convert_type((bits & ((1 << kind.nmant) - 1)) | one, jnp.result_type(x))
+    large = m > 1.5
+    m, twos = jnp.where(large, 0.5 * m, m), twos + large.astype(whole)
+    ratio = (m - 1.0) / (m + 1.0)  # ln m = 2 artanh(ratio), |ratio| <= 1/5
+    logarithm = 2.0 * ratio * _polynomial([1.0 / k for k in range(23, 0, -2)], ratio * ratio)
+    y = exponent * (twos.astype(x.dtype) + logarithm / math.log(2.0))
+    rounded = jnp.round(y)
+    rest = (y - rounded) * math.log(2.0)
+    shifted = jax.lax.bitcast_convert_type((rounded.astype(whole) << kind.nmant) + one, jnp.result_type(x))
+    return shifted * _polynomial([1.0 / math.factorial(k) for k in range(13, -1, -1)], rest)
+
+
 def signed_power(x, exponent):
     """Odd power sign(x) |x| ** exponent; at 0 the value is 0 and the slope 0, 1 or huge for an exponent >, = or < 1."""
     if isinstance(exponent, int | float) and exponent == 1:
@@ -49,17 +74,17 @@ def _divided_by_one(x):
 
 # XLA on CPU repeats sums and products in every place that uses them, quotients never; it takes its own barriers away
 # before that. So what should be computed once is lowered to a quotient by a one that the compiler does not see.
-_keep_p = Primitive("keep")
-_keep_p.def_impl(lambda x: x)
-_keep_p.def_abstract_eval(lambda x: x)
-ad.deflinear(_keep_p, lambda cotangent: [keep(cotangent)])
-batching.defvectorized(_keep_p)
-mlir.register_lowering(_keep_p, mlir.lower_fun(_divided_by_one, multiple_results=False))
+keep_p = Primitive("keep")
+keep_p.def_impl(lambda x: x)
+keep_p.def_abstract_eval(lambda x: x)
+ad.deflinear(keep_p, lambda cotangent: [keep(cotangent)])
+batching.defvectorized(keep_p)
+mlir.register_lowering(keep_p, mlir.lower_fun(_divided_by_one, multiple_results=False))
 
 
 def keep(x):
     """The same array, computed once and kept: linear, and so are its derivatives."""
-    return _keep_p.bind(x)
+    return keep_p.bind(x)
 
 
 @jax.custom_jvp

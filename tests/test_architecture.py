@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent / "jaxcontact"
 LAYERS = [
     "errors",
     "safemath",
+    "lanewise",
     "vectors",
     "contact",
     "bodies",

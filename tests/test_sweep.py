@@ -16,6 +16,7 @@ from jaxcontact.study import run, study
 from jaxcontact.study.execute import LocalExecutor, _builder, job_of
 from jaxcontact.study.failures import describe_failures
 from jaxcontact.study.lane_program import compiled_program
+from jaxcontact.study.lanes import CPU_LANES
 from jaxcontact.study.progress import ProgressDisplay
 
 G = 9.81
@@ -225,7 +226,7 @@ def test_time_histories_take_no_more_lanes_than_memory_has_room_for():
         LocalExecutor(1).driver(job_of(study("crutch", vary={"mu": {"from": 0.4, "to": 1, "count": 10**5}}, **more)))
         for more in ({}, {"output": {"curves": True, "points": 20_000}})
     )
-    assert few._lanes == 128 and few._queue == 32 * 128
+    assert few._lanes == CPU_LANES and few._queue == 32 * CPU_LANES
     assert 1 <= many._lanes < 16 and many._queue * 24 * 20_000 * 8 < 2**28
 
 

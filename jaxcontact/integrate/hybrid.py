@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.custom_derivatives import SymbolicZero
+import numpy as np
 
 from jaxcontact.integrate import locate
 from jaxcontact.integrate.machine import FINISHED, NON_FINITE, RUNNING, STEP_LIMIT, STEP_TOO_SMALL, TIME_LIMIT
 from jaxcontact.integrate.settings import Settings
 from jaxcontact.integrate.tableau import TABLEAUS, Tableau
-from jaxcontact.safemath import keep
+from jaxcontact.lanewise import arrays_are_whole, in_one_loop
+from jaxcontact.safemath import power_in_lanes
 
 # PI controller (Hairer, Norsett, Wanner II.4 and Soederlind): exponents for the error now and before, safety and
 # bounds.
@@ -42,10 +43,16 @@ class HybridSystem(NamedTuple):
     positions: int = 0  # leading rows of y that are positions, then as many velocities (for semi-implicit Euler)
     ends_at_max_time: bool = True  # whether max_time is the run's end, or a limit that it should not reach
     smooth_beyond: bool = True  # whether a mode's flow goes on smoothly beyond its guards
+    unseen: tuple[int, ...] = ()  # rows of y that the flow does not look at: totals, for instance
+    one_loop: bool = False  # whether all its functions depend on the lanes through their arguments alone (`lanewise`)
 
 
 class HybridState(NamedTuple):
-    """Where each lane is. `y` is where the current stride starts; `slopes` are its slopes, kept for a landing."""
+    """Where each lane is. `y` is where the current stride starts, `slope` its first slope; the others serve a landing.
+
+    `later_slopes` come in parts of the state, (s - 1, *part of y): row by row where all is done in one loop over the
+    lanes, since XLA writes a stage into an array (s - 1, lanes) in place but rebuilds one of many rows; else in one.
+    """
 
     t: jax.Array
     y: jax.Array
@@ -54,11 +61,17 @@ class HybridState(NamedTuple):
     armed: jax.Array
     h: jax.Array
     error_before: jax.Array
-    slopes: jax.Array
+    slope: jax.Array
+    later_slopes: tuple[jax.Array, ...]
     landing: jax.Array
     end_signals: jax.Array
     steps: jax.Array
     status: jax.Array
+
+    @property
+    def slopes(self) -> jax.Array:
+        """All slopes: (s, n, *lanes)."""
+        return _all_slopes(self.slope, self.later_slopes)
 
 
 class Segment(NamedTuple):
@@ -68,17 +81,18 @@ class Segment(NamedTuple):
     t1: jax.Array
     h: jax.Array
     y: jax.Array
-    slopes: jax.Array
+    slope: jax.Array
+    later_slopes: tuple[jax.Array, ...]
     mode: jax.Array
 
 
 def start(system: HybridSystem, settings: Settings, params: Any, t, mode, y, status) -> HybridState:
     """Lanes that start at time t, in `mode`, at y; those whose `status` is not RUNNING are done already."""
-    tableau = TABLEAUS[settings.stepper]
+    tableau, system = TABLEAUS[settings.stepper], _for_lanes(system, y)
     lanes = y.shape[1:]
     t, mode, status = (jnp.broadcast_to(a, lanes) for a in (t, mode, status))
-    slope, signals = system.flow(params, t, mode, y)
-    slopes = jnp.zeros((tableau.slopes, *y.shape), y.dtype).at[0].set(slope)
+    slope, signals = _apply(system, system.flow, params, t, mode, y)
+    later = tuple(jnp.zeros((tableau.slopes - 1, *k.shape), y.dtype) for k in _parts(system, slope))
     h = settings.first_step if tableau.error is not None else settings.step
     return HybridState(
         t=t.astype(y.dtype),
@@ -88,7 +102,8 @@ def start(system: HybridSystem, settings: Settings, params: Any, t, mode, y, sta
         armed=_armed(system, system.guards(params, mode, signals)),
         h=jnp.full(lanes, jnp.minimum(h, settings.max_time), y.dtype),
         error_before=jnp.ones(lanes, y.dtype),
-        slopes=slopes,
+        slope=slope,
+        later_slopes=later,
         landing=jnp.zeros(lanes, bool),
         end_signals=signals,
         steps=jnp.zeros(lanes, jnp.int32),
@@ -96,68 +111,171 @@ def start(system: HybridSystem, settings: Settings, params: Any, t, mode, y, sta
     )
 
 
+def in_parts(state: HybridState) -> HybridState:
+    """The state of lanes that were started in one loop, one at a time: what they start without, as a step wants it."""
+    if state.t.ndim == 0 or arrays_are_whole():
+        return state
+    (later,) = state.later_slopes
+    return state._replace(later_slopes=tuple(jnp.zeros_like(later[:, k]) for k in range(later.shape[1])))
+
+
 def done(state: HybridState) -> jax.Array:
     """Lanes that have ended, well or badly."""
     return state.status != RUNNING
 
 
+def scratch(state: HybridState) -> HybridState:
+    """What only a landing looks at, after the stride that wrote it."""
+    return HybridState(
+        *(
+            jax.tree.map(lambda _, name=name: name in ("later_slopes", "end_signals"), part)
+            for name, part in state._asdict().items()
+        )
+    )
+
+
 def advance(system: HybridSystem, settings: Settings, params: Any, s: HybridState) -> tuple[HybridState, Segment]:
     """One machine step of every lane that is not done, and the piece of trajectory it made final."""
-    tableau = TABLEAUS[settings.stepper]
+    tableau, system = TABLEAUS[settings.stepper], _for_lanes(system, s.y)
     # Step sizes are not part of the answer: their derivatives are zero, and said to be so, cost nothing.
     s = s._replace(h=jax.lax.stop_gradient(s.h), error_before=jax.lax.stop_gradient(s.error_before))
 
-    # The inner stages of a stride; or, for a landing, the guards at the inner nodes of the stride before.
-    slopes, node_signals = _inner_evaluations(system, tableau, params, s)
+    slopes, arrival = _evaluations(system, tableau, params, s)
+    error = _error_norm(system, tableau, settings, s, slopes, arrival)
+    verdict = _apply(
+        system,
+        partial(_judge, system, tableau),
+        settings,
+        params,
+        (s.t, s.h, s.error_before, s.landing, s.armed, s.steps, s.status),
+        (arrival.t, arrival.mode, arrival.signals, arrival.ends, arrival.sound, arrival.event),
+        error,
+    )
 
-    # Where the lane arrives, and in which mode; the flow there is the first slope of what follows.
-    y_stride = _inside(system, tableau, s.y, s.h, slopes, tableau.weights)
-    landed = _land(system, tableau, params, s, slopes, node_signals)
-    t = jnp.where(s.landing, landed.t, s.t + s.h)
-    y = jnp.where(s.landing, landed.y, y_stride)
-    mode = jnp.where(s.landing, landed.mode, s.mode)
-    slope, signals = system.flow(params, t, mode, y)
-    slopes = jnp.where(s.landing, slopes, slopes.at[-1].set(slope))
+    def moved(after, before):
+        return jnp.where(verdict.moved, after, before)
 
-    # A stride counts if its error is small and no guard turned negative on the way; a landing always counts.
-    error = _error_norm(tableau, settings, s, slopes, y_stride)
-    finite = jnp.isfinite(error) & jnp.all(jnp.isfinite(slope), axis=0)
-    guards = system.guards(params, mode, signals)
-    crosses = ~s.landing & jnp.any(s.armed & (guards < 0), axis=0)
+    new = HybridState(
+        t=moved(arrival.t, s.t),
+        y=_whole(system, [moved(after, y) for after, y in zip(arrival.y, _parts(system, s.y), strict=True)]),
+        mode=moved(arrival.mode, s.mode),
+        signals=jnp.stack([moved(after, before) for after, before in zip(arrival.signals, s.signals, strict=True)]),
+        armed=jnp.stack(verdict.armed),
+        h=verdict.h,
+        error_before=verdict.error_before,
+        slope=_whole(system, [moved(k, old) for k, old in zip(arrival.slope, _parts(system, s.slope), strict=True)]),
+        later_slopes=slopes,
+        landing=verdict.landing,
+        end_signals=jnp.stack(
+            [jnp.where(verdict.landing, new, old) for new, old in zip(arrival.signals, s.end_signals, strict=True)]
+        ),
+        steps=verdict.steps,
+        status=verdict.status,
+    )
+    return new, Segment(s.t, verdict.t1, s.h, s.y, s.slope, slopes, s.mode)
+
+
+class _Target(NamedTuple):
+    """Where the flow is evaluated: time, mode, state in parts; on an event, which it is, and whether it ends all."""
+
+    t: jax.Array
+    mode: jax.Array
+    y: tuple[jax.Array, ...]
+    event: jax.Array
+    ends: jax.Array
+
+
+class _Arrival(NamedTuple):
+    """Where a machine step leads: the target that was evaluated last, and what was found there."""
+
+    t: jax.Array
+    mode: jax.Array
+    y: tuple[jax.Array, ...]
+    event: jax.Array
+    ends: jax.Array
+    slope: tuple[jax.Array, ...]  # in parts; 0 where it is not finite
+    signals: tuple[jax.Array, ...]
+    sound: jax.Array  # whether all that was evaluated on the way is finite
+
+
+class _Verdict(NamedTuple):
+    """Whether a machine step counts, and what the controller makes of it; t1 is the end of its segment."""
+
+    moved: jax.Array
+    armed: tuple[jax.Array, ...]
+    h: jax.Array
+    error_before: jax.Array
+    landing: jax.Array
+    steps: jax.Array
+    status: jax.Array
+    t1: jax.Array
+
+
+def _for_lanes(system: HybridSystem, y) -> HybridSystem:
+    """One loop over the lanes needs lanes: a single run, y of shape (n,), has none."""
+    return system._replace(one_loop=system.one_loop and y.ndim == 2 and not arrays_are_whole())
+
+
+def _parts(system: HybridSystem, rows) -> tuple[jax.Array, ...]:
+    """A state, or a slope, in parts: row by row, or all in one."""
+    return tuple(rows) if system.one_loop else (rows,)
+
+
+def _whole(system: HybridSystem, parts) -> jax.Array:
+    return jnp.stack(parts) if system.one_loop else parts[0]
+
+
+def _all_slopes(first, later) -> jax.Array:
+    """Slopes (s, n, *lanes); the later ones come in parts."""
+    whole = later[0] if later[0].ndim > first.ndim else jnp.stack(later, axis=1)
+    return jnp.concatenate([first[None], whole])
+
+
+def _apply(system: HybridSystem, function: Callable, *arguments):
+    """Apply a function of lane-wide arrays, in one loop over the lanes where the system allows it."""
+    return in_one_loop(function, *arguments) if system.one_loop else function(*arguments)
+
+
+def _judge(system: HybridSystem, tableau: Tableau, settings: Settings, params, before, arrival, error) -> _Verdict:
+    """Whether a machine step counts: a stride if its error is small and no guard turned negative; a landing always."""
+    t_before, h_before, error_before, landing, armed, steps, status = before
+    t, mode, signals, ends, finite, event = arrival
+    guards = system.guards(params, mode, jnp.stack(signals))
+    finite = finite & jnp.isfinite(error)
+    ended = landing & ends
+    crosses = ~landing & jnp.any(armed & (guards < 0), axis=0)
     if not system.smooth_beyond:
         error = jnp.where(crosses, error / _CROSSING, error)
     good = finite & (error <= 1.0)
     crossed = good & crosses
-    moved = s.landing | (good & ~crossed)
+    moved = landing | (good & ~crossed)
 
-    h = jnp.where(s.landing | crossed, s.h, s.h * _step_factor(tableau, error, s.error_before, good))
-    ended, timed_out = s.landing & landed.ended, jnp.zeros_like(s.landing)
+    h = jnp.where(landing | crossed, h_before, h_before * _step_factor(tableau, error, error_before, good))
+    timed_out = jnp.zeros_like(landing)
     if isfinite(settings.max_time):  # the last step lands on it
-        left = settings.max_time - jnp.where(moved, t, s.t)
+        left = settings.max_time - jnp.where(moved, t, t_before)
         timed_out = moved & ~ended & (left <= 1e-12 * settings.max_time)
         h = jnp.where(crossed, h, jnp.minimum(h, left))
     h = jax.lax.stop_gradient(h)  # step sizes are not part of the answer; event times are, and keep their derivative
     retry = ~moved & ~crossed & (tableau.error is not None)
 
-    new = HybridState(
-        t=jnp.where(moved, t, s.t),
-        y=jnp.where(moved, y, s.y),
-        mode=jnp.where(moved, mode, s.mode),
-        signals=jnp.where(moved, signals, s.signals),
-        armed=jnp.where(moved, _armed(system, guards, just_fired=jnp.where(s.landing, landed.event, -1)), s.armed),
-        h=h,
-        error_before=jnp.where(s.landing, 1.0, jnp.where(moved, jnp.maximum(error, 1e-4), s.error_before)),
-        # Only a landing needs the slopes again; kept otherwise, a NaN among them would spoil every smaller try.
-        slopes=jnp.where(crossed, slopes, jnp.zeros_like(slopes).at[0].set(jnp.where(moved, slope, s.slopes[0]))),
-        landing=crossed,
-        end_signals=jnp.where(crossed, signals, s.end_signals),
-        steps=s.steps + 1,
-        status=_status(system, settings, s.steps + 1, h, finite, retry, ended, timed_out),
+    running = status == RUNNING
+
+    def going(after, before):  # lanes that are done stay as they are
+        return jnp.where(running, after, before)
+
+    error_now = jnp.where(landing, 1.0, jnp.where(moved, jnp.maximum(error, 1e-4), error_before))
+    rearmed = _armed(system, guards, just_fired=jnp.where(landing, event, -1))
+    return _Verdict(
+        moved=running & moved,
+        armed=tuple(jnp.where(running & moved, rearmed, armed)),
+        h=going(h, h_before),
+        error_before=going(error_now, error_before),
+        landing=going(crossed, landing),
+        steps=going(steps + 1, steps),
+        status=going(_status(system, settings, steps + 1, h, finite, retry, ended, timed_out), status),
+        t1=jnp.where(running & moved, jnp.where(ended | timed_out, jnp.inf, t), t_before),
     )
-    running = s.status == RUNNING
-    new = jax.tree.map(lambda after, before: jnp.where(running, after, before), new, s)
-    t1 = jnp.where(running & moved, jnp.where(ended | timed_out, jnp.inf, t), s.t)
-    return new, Segment(s.t, t1, s.h, s.y, slopes, s.mode)
 
 
 def _status(system: HybridSystem, settings: Settings, steps, h, finite, retry, ended, timed_out):
@@ -173,37 +291,117 @@ def sample(system: HybridSystem, settings: Settings, segment: Segment, t: jax.Ar
     """States (n, count, *lanes) inside a segment at times t (count, *lanes)."""
     tableau = TABLEAUS[settings.stepper]
     fraction = (t - segment.t0) / segment.h
+    slopes = _all_slopes(segment.slope, segment.later_slopes)
     if not tableau.kick_drift:
         # Slopes to coefficients once, then Horner for every point: a quarter of the work of weighting slopes at each.
-        powers = segment.h * jnp.tensordot(jnp.asarray(tableau.dense.T, segment.y.dtype), segment.slopes, 1)
+        powers = segment.h * jnp.tensordot(jnp.asarray(tableau.dense.T, segment.y.dtype), slopes, 1)
         value = jnp.zeros_like(segment.y[:, None])
         for coefficients in powers[::-1]:
             value = (value + coefficients[:, None]) * fraction
         return segment.y[:, None] + value
-    return _inside(
-        system, tableau, segment.y[:, None], segment.h, segment.slopes[:, :, None], _dense_weights(tableau, fraction)
+    wide = system._replace(one_loop=False)
+    weights = _dense_weights(tableau, fraction)
+    first, later = slopes[0][:, None], slopes[1:][:, :, None]
+    return _inside(wide, tableau, segment.y[:, None], segment.h, first, (later,), weights)[0]
+
+
+def _evaluations(system: HybridSystem, tableau: Tableau, params, s: HybridState):
+    """All evaluations of the flow in a machine step, in one loop that holds it once: slopes in parts, and the arrival.
+
+    First the inner stages of a stride, or the guards at the inner nodes of the stride before, for a landing; then where
+    the lane arrives. Slopes that are not finite are written as zeros: kept, they would spoil every smaller try.
+    """
+    inner = len(tableau.stages)
+    kind = s.y.dtype
+    stages, at_nodes = jnp.asarray(tableau.stages, kind), jnp.asarray(_weights_at_nodes(tableau), kind)
+    times, node_times = jnp.asarray(tableau.times, kind), jnp.asarray(locate.nodes(inner)[1:-1], kind)
+    lanes = (1,) * (s.y.ndim - 1)
+    start = _parts(system, s.y)
+
+    def on_the_way(i, slopes, _signals) -> _Target:
+        weights = jnp.where(s.landing, at_nodes[i].reshape(-1, *lanes), stages[i].reshape(-1, *lanes))
+        y = _inside(system, tableau, s.y, s.h, s.slope, slopes, weights)
+        if system.one_loop:  # what the flow does not look at need not be known here
+            y = tuple(start[k] if k in system.unseen else row for k, row in enumerate(y))
+        t = s.t + s.h * jnp.where(s.landing, node_times[i], times[i])
+        return _Target(t, s.mode, y, jnp.zeros_like(s.mode), jnp.zeros_like(s.landing))
+
+    def at_the_end(_i, slopes, signals) -> _Target:
+        seen = [
+            jnp.concatenate([first[None], nodes[:inner], last[None]])
+            for first, nodes, last in zip(s.signals, signals, s.end_signals, strict=True)
+        ]
+        frozen = jax.lax.stop_gradient((params, s.mode, s.armed, seen))
+        event, root = _apply(system, partial(_first_event, system), *frozen)
+        fraction, event_signals = _apply(system, partial(_at_event, system), params, s.mode, seen, event, root)
+        weights = [
+            jnp.where(s.landing, w, b) for w, b in zip(_dense_weights(tableau, fraction), tableau.weights, strict=True)
+        ]
+        y = _inside(system, tableau, s.y, s.h, s.slope, slopes, jnp.stack(weights))
+        return _apply(
+            system, partial(_arrive, system), params, s.t, s.h, s.mode, s.landing, y, event, fraction, event_signals
+        )
+
+    def flow(params, t, mode, y):
+        slope, signals = system.flow(params, t, mode, _whole(system, y))
+        finite = jnp.isfinite(slope)
+        return _parts(system, jnp.where(finite, slope, 0.0)), tuple(signals), jnp.all(finite, axis=0)
+
+    def evaluation(so_far, i):
+        slopes, signals, _, _, sound = so_far
+        target = at_the_end(i, slopes, signals)
+        if inner:
+            target = jax.lax.cond(i < inner, on_the_way, at_the_end, jnp.minimum(i, inner - 1), slopes, signals)
+        slope, here, finite = _apply(system, flow, params, target.t, target.mode, target.y)
+        # A landing keeps the slopes of the stride that it is inside of.
+        slopes = tuple(
+            _with_row(part, i, jnp.where(s.landing, _row(part, i), k)) for part, k in zip(slopes, slope, strict=True)
+        )
+        signals = tuple(_with_row(rows, i, row) for rows, row in zip(signals, here, strict=True))
+        return (slopes, signals, target, slope, sound & finite), None
+
+    blank = _Target(s.t, s.mode, start, jnp.zeros_like(s.mode), jnp.zeros_like(s.landing))
+    room = tuple(jnp.zeros((inner + 1, *row.shape), kind) for row in s.signals)
+    first = (s.later_slopes, room, blank, start, jnp.ones_like(s.landing))
+    (slopes, signals, target, slope, sound), _ = jax.lax.scan(evaluation, first, jnp.arange(inner + 1))
+    return slopes, _Arrival(*target, slope, tuple(rows[-1] for rows in signals), sound)
+
+
+def _first_event(system: HybridSystem, params, mode, armed, signals):
+    """Which event comes first in a stride, and where; each of `signals` is known at the nodes (node, *lanes)."""
+    guards = system.guards(params, mode, jnp.stack(signals))
+    return locate.first_root(jnp.moveaxis(guards, 1, 0), armed)
+
+
+def _at_event(system: HybridSystem, params, mode, signals, event, root):
+    """The fraction of the stride at which the event happens, with its derivative, and the signals there."""
+    signals = jnp.stack(signals)
+    guards = system.guards(params, mode, signals)
+    fraction = locate.with_derivative(jnp.moveaxis(guards, 1, 0), event, root)
+    weights = locate.weights_at(signals.shape[1], fraction)
+    return fraction, tuple(_weighted_sum(weights, list(values)) for values in signals)
+
+
+def _arrive(system: HybridSystem, params, t, h, mode, landing, y, event, fraction, signals) -> _Target:
+    """The end of a stride; or the event, where the transition rule picks the next mode."""
+    y, signals = _whole(system, y), jnp.stack(signals)
+    t_event = t + h * fraction
+    event_mode, y_event, ends = system.transition(params, t_event, mode, event, y, signals)
+    return _Target(
+        t=jnp.where(landing, t_event, t + h),
+        mode=jnp.where(landing, event_mode, mode),
+        y=_parts(system, jnp.where(landing, y_event, y)),
+        event=event,
+        ends=jnp.broadcast_to(ends, landing.shape),
     )
 
 
-def _inner_evaluations(system, tableau: Tableau, params, s: HybridState):
-    """Flow at the inner stages (stride) or inner nodes (landing): slopes (s, n, *lanes), signals (inner, s, *lanes)."""
-    inner = len(tableau.stages)
-    stages = jnp.asarray(tableau.stages, s.y.dtype)
-    at_nodes = jnp.asarray(_weights_at_nodes(tableau), s.y.dtype)
-    times = jnp.asarray(tableau.times, s.y.dtype)
-    node_times = jnp.asarray(locate.nodes(inner)[1:-1], s.y.dtype)
-    lanes = (1,) * (s.y.ndim - 1)
+def _with_row(rows, index, row):
+    return jax.lax.dynamic_update_index_in_dim(rows, row, index, 0)
 
-    def evaluation(slopes, i):
-        weights = jnp.where(s.landing, at_nodes[i].reshape(-1, *lanes), stages[i].reshape(-1, *lanes))
-        y = _inside(system, tableau, s.y, s.h, slopes, weights)
-        t = s.t + s.h * jnp.where(s.landing, node_times[i], times[i])
-        slope, signals = system.flow(params, t, s.mode, y)
-        return slopes.at[i + 1].set(jnp.where(s.landing, slopes[i + 1], slope)), signals
 
-    if inner == 0:
-        return s.slopes, jnp.zeros((0, *s.signals.shape), s.y.dtype)
-    return jax.lax.scan(evaluation, s.slopes, jnp.arange(inner))
+def _row(rows, index):
+    return jax.lax.dynamic_index_in_dim(rows, index, keepdims=False)
 
 
 def _weights_at_nodes(tableau: Tableau):
@@ -224,70 +422,39 @@ def _dense_weights(tableau: Tableau, fraction):
     return jnp.stack(weights)
 
 
-def _inside(system, tableau: Tableau, y, h, slopes, weights):
-    """The start plus h times a weighted sum of slopes; `weights` is (slopes,) or (slopes, *lanes)."""
-    weights = jnp.asarray(weights, y.dtype)
-    weights = weights.reshape(-1, *(1,) * y.ndim) if weights.ndim == 1 else weights[:, None]
-    new = y + h * _weighted_sum(weights, slopes)
+def _inside(system, tableau: Tableau, y, h, first, later, weights) -> tuple[jax.Array, ...]:
+    """The start plus h times a weighted sum of slopes, in parts; `weights` is (slopes, *lanes)."""
+    new = []
+    for start, slope, part in zip(_parts(system, y), _parts(system, first), later, strict=True):
+        shaped = weights.reshape(len(weights), *(1,) * (slope.ndim + 1 - weights.ndim), *weights.shape[1:])
+        new.append(start + h * _weighted_sum(list(shaped), [slope, *part]))
     if tableau.kick_drift:  # positions move with the new velocities
-        n = system.positions
-        share = jnp.sum(weights, axis=0)
-        new = new.at[:n].set(y[:n] + h * share * new[n : 2 * n])
-    return new
+        n, share = system.positions, jnp.sum(weights, axis=0)
+        whole = _whole(system, new)
+        new = _parts(system, whole.at[:n].set(y[:n] + h * share * whole[n : 2 * n]))
+    return tuple(new)
 
 
-@jax.custom_jvp
 def _weighted_sum(weights, slopes):
-    """Sum over the first axis of both."""
-    return jnp.sum(weights * slopes, axis=0)
+    """Sum of weights times slopes, term by term: a sum over an axis XLA hands to a library, which takes longer."""
+    total = weights[0] * slopes[0]
+    for weight, slope in zip(weights[1:], slopes[1:], strict=True):
+        total = total + weight * slope
+    return total
 
 
-@partial(_weighted_sum.defjvp, symbolic_zeros=True)
-def _weighted_sum_jvp(primals, tangents):
-    """The same, term by term: a sum over an axis is slow where directions come before it, and weights are few."""
-    (weights, slopes), (weights_slope, slopes_slope) = primals, tangents
-    weights = keep(weights)
-
-    def added(terms):
-        return keep(sum(terms[1:], terms[0]))
-
-    value = added([w * k for w, k in zip(weights, slopes, strict=True)])
-    terms = []
-    if not isinstance(slopes_slope, SymbolicZero):
-        terms += [w * k for w, k in zip(weights, slopes_slope, strict=True)]
-    if not isinstance(weights_slope, SymbolicZero):
-        terms += [w * k for w, k in zip(weights_slope, slopes, strict=True)]
-    return value, added(terms) if terms else jnp.zeros_like(value)
-
-
-class _Landed(NamedTuple):
-    t: jax.Array
-    y: jax.Array
-    mode: jax.Array
-    event: jax.Array
-    ended: jax.Array
-
-
-def _land(system, tableau: Tableau, params, s: HybridState, slopes, node_signals) -> _Landed:
-    """Time, state and mode after the earliest event of the stride, which event it was, and whether it ends the run."""
-    signals = jnp.concatenate([s.signals[None], node_signals, s.end_signals[None]])
-    guards = jnp.moveaxis(system.guards(params, s.mode, jnp.moveaxis(signals, 1, 0)), 1, 0)
-    event, fraction = locate.first_crossing(guards, s.armed)
-    y = _inside(system, tableau, s.y, s.h, slopes, _dense_weights(tableau, fraction))
-    t = s.t + s.h * fraction
-    signals = locate.evaluate(locate.fit(signals), fraction)
-    mode, y, ended = system.transition(params, t, s.mode, event, y, signals)
-    return _Landed(t, y, mode, event, ended)
-
-
-def _error_norm(tableau: Tableau, settings: Settings, s: HybridState, slopes, y_new):
+def _error_norm(system: HybridSystem, tableau: Tableau, settings: Settings, s: HybridState, slopes, arrival: _Arrival):
     """Root-mean-square local error over the tolerance; 0 for fixed steps and for landings."""
     if tableau.error is None:
-        return jnp.where(jnp.all(jnp.isfinite(y_new), axis=0), 0.0, jnp.inf)
-    weights = jnp.asarray(tableau.error, s.y.dtype).reshape(-1, *(1,) * s.y.ndim)
-    error = jax.lax.stop_gradient(s.h * jnp.sum(weights * slopes, axis=0))
-    scale = settings.atol + settings.rtol * jax.lax.stop_gradient(jnp.maximum(jnp.abs(s.y), jnp.abs(y_new)))
-    return jnp.where(s.landing, 0.0, jnp.sqrt(jnp.mean((error / scale) ** 2, axis=0)))
+        return jnp.zeros_like(s.h)
+    total = 0.0
+    parts = _parts(system, s.slope), slopes, arrival.slope, arrival.y, _parts(system, s.y)
+    for first, part, last, new, old in zip(*jax.lax.stop_gradient(parts), strict=True):
+        weights = [np.asarray(w, s.y.dtype) for w in tableau.error]
+        error = s.h * _weighted_sum(weights, [first, *part[:-1], last])
+        squares = (error / (settings.atol + settings.rtol * jnp.maximum(jnp.abs(old), jnp.abs(new)))) ** 2
+        total = total + (squares if system.one_loop else jnp.sum(squares, axis=0))
+    return jnp.where(s.landing, 0.0, jnp.sqrt(total / len(s.y)))
 
 
 def _step_factor(tableau: Tableau, error, error_before, good):
@@ -296,8 +463,8 @@ def _step_factor(tableau: Tableau, error, error_before, good):
         return jnp.ones_like(error)
     order = tableau.order
     error = jnp.where(jnp.isfinite(error), jnp.maximum(error, 1e-10), 1e10)
-    after_good = _SAFETY * error ** (-_NOW / order) * error_before ** (_BEFORE / order)
-    after_bad = jnp.minimum(_SAFETY * error ** (-1.0 / order), 0.9)
+    after_good = _SAFETY * power_in_lanes(error, -_NOW / order) * power_in_lanes(error_before, _BEFORE / order)
+    after_bad = jnp.minimum(_SAFETY * power_in_lanes(error, -1.0 / order), 0.9)
     return jnp.clip(jnp.where(good, after_good, after_bad), _SHRINK, _GROW)
 
 

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxcontact.lanewise import whole_arrays
+
 # Every lane ends with one of these. Failure is data: a bad configuration never harms its neighbours.
 STATUS = (
     ("running", "the run has not ended yet"),
@@ -44,6 +46,8 @@ class Machine(NamedTuple):
     finish: Callable[
         [Any, Any], Any
     ]  # params, state -> results by name: () where nothing varied enters, or (..., lanes)
+    # state -> the same tree; True: a run that has just begun does not look at it, it may hold another run's numbers
+    scratch: Callable[[Any], Any] = lambda state: jax.tree.map(lambda _: False, state)
 
 
 def simulate(machine: Machine, params: Any) -> Any:
@@ -58,8 +62,11 @@ def simulate(machine: Machine, params: Any) -> Any:
 
 def simulate_steps(machine: Machine, params: Any, count: int) -> Any:
     """Run `count` machine steps and return the outcomes. The loop has a fixed length, so reverse mode works too."""
-    state, _ = jax.lax.scan(lambda state, _: (machine.step(params, state), None), machine.init(params), length=count)
-    return machine.finish(params, state)
+    with whole_arrays():
+        state, _ = jax.lax.scan(
+            lambda state, _: (machine.step(params, state), None), machine.init(params), length=count
+        )
+        return machine.finish(params, state)
 
 
 def lane_wide(tree: Any, lanes: tuple[int, ...]) -> Any:

@@ -37,7 +37,10 @@ def with_tangents(machine: Machine, names: Sequence[str]) -> Machine:
             "slopes": tree.unflatten([next(found) if _is_real(leaf) else None for leaf in tree.flatten_up_to(values)]),
         }
 
-    return Machine(init, step, lambda state: machine.done(state[0]), finish)
+    def scratch(state):  # derivatives start anew: one that was not finite, times a weight of zero, would spoil them
+        return machine.scratch(state[0]), [False] * len(state[1])
+
+    return Machine(init, step, lambda state: machine.done(state[0]), finish, scratch)
 
 
 def _push(function: Callable, params: Any, names: Sequence[str], state: tuple[Any, list] | None = None):

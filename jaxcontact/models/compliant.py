@@ -7,7 +7,7 @@ The run starts at touch-down and ends when the tip stops moving into the ground 
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ from jaxcontact.contact.impulse import (
 from jaxcontact.integrate import hybrid, record
 from jaxcontact.integrate.machine import FINISHED, MOVING_UP, RUNNING, Machine
 from jaxcontact.integrate.settings import Settings
+from jaxcontact.lanewise import in_one_loop
 from jaxcontact.models.strike import (
     Strike,
     Tables,
@@ -62,16 +63,28 @@ _INSIDE = 4.0
 _END, _MODE, _PEAK = range(3)
 
 
-def system(strike: Strike, choices: Mapping[str, str], ends: str = "compression_end") -> hybrid.HybridSystem:
-    """Flow, guards and transitions of a strike with the chosen laws."""
-    table, laws = tables(strike), strike.contact
-    n = len(strike.links)
+class Prepared(NamedTuple):
+    """What a machine step needs to know: a strike, and its tables, made once for all evaluations."""
+
+    strike: Strike
+    table: Tables
+
+
+def prepare(strike: Strike) -> Prepared:
+    """Make the tables."""
+    return Prepared(strike, tables(strike))
+
+
+def system(links: int, choices: Mapping[str, str], ends: str = "compression_end") -> hybrid.HybridSystem:
+    """Flow, guards and transitions of a `Prepared` strike of so many links, with the chosen laws."""
+    n = links
     normal_law, friction_law = NORMAL_LAWS[choices["normal"]], choices["friction"]
-    static_mu = laws["mu"] * laws["mu_ratio"]
     # Without damping the force is largest where compression ends: one event, not two whose order rounding decides.
     peaks_at_the_end = choices["normal"] == "hertz" and ends == "compression_end"
 
-    def flow(_params, _t, mode, y):
+    def flow(prepared: Prepared, _t, mode, y):
+        strike, table = prepared
+        laws = strike.contact
         angles, rates = [y[2 + k] for k in range(n)], [y[n + 4 + k] for k in range(n)]
         v_centre, stretch = (y[n + 2], y[n + 3]), y[2 * n + 7]
         sines, cosines = linkage.directions(angles)
@@ -118,8 +131,9 @@ def system(strike: Strike, choices: Mapping[str, str], ends: str = "compression_
         slope = [*v_centre, *rates, *a_centre, *spin, F_n * tip.v_n, F_t * tip.v_t, zero, stretching, zero]
         return linkage.stack(slope), linkage.stack([tip.v_n, tip.v_t, F_n, F_n_rate, F_hold, F_t, v_slip])
 
-    def guards(_params, mode, signals):
+    def guards(prepared: Prepared, mode, signals):
         v_n, _, F_n, F_n_rate, F_hold, _, v_slip = signals
+        static_mu = _static_mu(prepared.strike)
         still_in = -v_n if ends == "compression_end" else jnp.ones_like(v_n)
         if friction_law == "regularised":
             in_mode = jnp.ones_like(v_slip)
@@ -127,26 +141,40 @@ def system(strike: Strike, choices: Mapping[str, str], ends: str = "compression_
             in_mode = jnp.where(mode == friction.STICK, friction.cone_margin(F_hold, static_mu, F_n), mode * v_slip)
         return jnp.stack([still_in, in_mode, jnp.ones_like(v_n) if peaks_at_the_end else F_n_rate])
 
-    def transition(_params, _t, mode, event, y, signals):
+    def transition(prepared: Prepared, _t, mode, event, y, signals):
+        strike, table = prepared
+        laws, static_mu = strike.contact, _static_mu(strike)
         _, _, F_n, _, F_hold, *_ = signals
-        y = y.at[2 * n + 6].set(jnp.maximum(y[2 * n + 6], F_n))
+        *motion, peak, stretch, changes = y
         switches = event == _MODE
-        y = y.at[2 * n + 8].add(jnp.where(switches, 1.0, 0.0))
         slid = mode != friction.STICK
         # On the cone's edge rounding decides whether it "still holds": a tip that reached it has to let go.
         let_go = -sign(F_hold).astype(jnp.int32)
         if friction_law == "tangential_compliance":
             depth = -_tip(strike, table, y).height
             grip = friction.stretch_on_the_cone(mode, laws["mu"], F_n, depth, laws["k_t"])
-            y = y.at[2 * n + 7].set(jnp.where(switches & slid, grip, y[2 * n + 7]))
+            stretch = jnp.where(switches & slid, grip, stretch)
             new_mode = jnp.where(slid, friction.STICK, let_go)
         else:
             new_mode = jnp.where(slid, friction.mode_at_rest(F_hold, static_mu, F_n), let_go)
+        y = linkage.stack([*motion, jnp.maximum(peak, F_n), stretch, changes + jnp.where(switches, 1.0, 0.0)])
         return jnp.where(switches, new_mode, mode), y, event == _END
 
     return hybrid.HybridSystem(
-        flow, guards, transition, boundary=(True, True, False), positions=n + 2, ends_at_max_time=ends == "max_time"
+        flow,
+        guards,
+        transition,
+        boundary=(True, True, False),
+        positions=n + 2,
+        ends_at_max_time=ends == "max_time",
+        # How far it has come, work, largest force, stretch (but of a spring) and number of changes.
+        unseen=(0, *(2 * n + k for k in (4, 5, 6, 8)), *((2 * n + 7,) if friction_law == "coulomb" else ())),
+        one_loop=True,
     )
+
+
+def _static_mu(strike: Strike):
+    return strike.contact["mu"] * strike.contact["mu_ratio"]
 
 
 def start_state(strike: Strike, table: Tables, shape: tuple[int, ...]) -> jax.Array:
@@ -161,10 +189,9 @@ def start_state(strike: Strike, table: Tables, shape: tuple[int, ...]) -> jax.Ar
 
 def start_mode(strike: Strike, choices: Mapping[str, str], flow_signals: jax.Array):
     """Mode at touch-down: a tip that slips slides; one at rest is held only if the cone, still unloaded, allows it."""
-    laws = strike.contact
+    laws, static_mu = strike.contact, _static_mu(strike)
     v_n, v_t, F_n, _, F_hold, *_ = flow_signals
     slips = has_slip(v_t)
-    static_mu = laws["mu"] * laws["mu_ratio"]
     if choices["friction"] == "tangential_compliance":
         depth = jnp.maximum(-v_n, 0.0) * _PROBE
         pull = friction.tangential_compliance(v_t * _PROBE, depth, laws["k_t"])
@@ -181,16 +208,24 @@ def machine(
 ) -> Machine:
     """The pausable compliant simulation of a model."""
 
-    def init(params):
+    def start(settings, params):
         return _start(assemble(params), choices, settings, params, ends)
 
-    def step(params, state):
-        return hybrid.advance(system(assemble(params), choices, ends), settings, params, state)[0]
+    def init(params):
+        # In one loop, as a step: it is run for a few lanes at a time, where what counts is how many operations it has.
+        return hybrid.in_parts(in_one_loop(start, settings, params))
 
-    def finish(params, state):
+    def step(params, state):
+        prepared = prepare(assemble(params))
+        return hybrid.advance(_system_of(prepared, choices, ends), settings, prepared, state)[0]
+
+    def outcomes(params, state):
         return _outcomes(assemble(params), choices, state)
 
-    return Machine(init, step, hybrid.done, finish)
+    def finish(params, state):
+        return outcomes(params, state) if state.t.ndim == 0 else in_one_loop(outcomes, params, state)
+
+    return Machine(init, step, hybrid.done, finish, hybrid.scratch)
 
 
 def recorder(
@@ -206,11 +241,13 @@ def recorder(
         return record.start(_start(assemble(params), choices, settings, params, ends), count)
 
     def step(params, recording):
-        return record.advance(system(assemble(params), choices, ends), settings, params, recording)
+        prepared = prepare(assemble(params))
+        return record.advance(_system_of(prepared, choices, ends), settings, prepared, recording)
 
     def finish(params, recording):
         strike, run = assemble(params), recording.run
-        _, signals = system(strike, choices, ends).flow(params, recording.t, recording.mode, recording.y)
+        prepared = prepare(strike)
+        _, signals = _system_of(prepared, choices, ends).flow(prepared, recording.t, recording.mode, recording.y)
         seen = _observe(strike, recording.t, recording.y, signals)
         curves = {name: jnp.where(run.status == FINISHED, value, jnp.nan) for name, value in seen.items()}
         return {"outcomes": _outcomes(strike, choices, run), "curves": curves}
@@ -220,16 +257,22 @@ def recorder(
 
 def _start(strike: Strike, choices, settings: Settings, params, ends: str) -> hybrid.HybridState:
     """Touch-down, with the reason why a lane cannot run where there is one."""
-    table, dynamics = tables(strike), system(strike, choices, ends)
-    y = start_state(strike, table, lanes(params, strike.status))
-    signals = dynamics.flow(params, 0.0, jnp.zeros(y.shape[1:], jnp.int32), y)[1]
+    prepared = prepare(strike)
+    dynamics = _system_of(prepared, choices, ends)
+    y = start_state(strike, prepared.table, lanes(params, strike.status))
+    signals = dynamics.flow(prepared, 0.0, jnp.zeros(y.shape[1:], jnp.int32), y)[1]
     mode = start_mode(strike, choices, signals)
-    y = y.at[2 * len(strike.links) + 6].set(signals[2])  # the largest force so far: a dashpot's is at touch-down
+    *motion, _, stretch, changes = y
+    y = linkage.stack([*motion, signals[2], stretch, changes])  # the largest force: a dashpot's is at touch-down
     status, v_n = strike.status, signals[0]
     if ends == "compression_end":
         status = jnp.where((status == RUNNING) & (v_n > grazing(v_n)), MOVING_UP, status)
         status = jnp.where((status == RUNNING) & (v_n >= -grazing(v_n)), FINISHED, status)
-    return hybrid.start(dynamics, settings, params, 0.0, mode, y, status)
+    return hybrid.start(dynamics, settings, prepared, 0.0, mode, y, status)
+
+
+def _system_of(prepared: Prepared, choices: Mapping[str, str], ends: str) -> hybrid.HybridSystem:
+    return system(len(prepared.strike.links), choices, ends)
 
 
 def _kept(numbers):

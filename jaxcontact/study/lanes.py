@@ -23,8 +23,8 @@ from jaxcontact.integrate.settings import Settings
 from jaxcontact.study.lane_program import Builder, Carry, compiled_program, machine_shapes
 
 # How many lanes a device has at most by default. A CPU's are few enough for the states to stay in its cache (measured
-# on the crutch: 16 to 128 lanes alike, 1024 three times slower a lane); an accelerator needs enough to be busy.
-CPU_LANES, ACCELERATOR_LANES = 128, 2**15
+# on the crutch: 128 lanes a tenth slower, 512 alike); an accelerator needs enough to be busy.
+CPU_LANES, ACCELERATOR_LANES = 256, 2**15
 _QUEUES = (1, 4, 32)  # configurations in a device's queue, per lane
 _MOST_BYTES = {"cpu": 2**27}  # that lanes and results may take on a device; time histories are large
 _MOST_BYTES_ELSEWHERE = 2**31

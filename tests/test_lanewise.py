@@ -1,0 +1,88 @@
+"""One loop over the lanes: it gives what the function gives lane by lane, in values and in derivatives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxcontact.lanewise import in_one_loop, whole_arrays
+from jaxcontact.safemath import keep, power_in_lanes
+
+LANES = 11
+
+
+def arithmetic(numbers, y, kind):
+    """Small arrays in many shapes, a loop, choices, whole numbers and a product with a constant matrix."""
+    mixed = numbers["a"] * jnp.sum(y) + jnp.tensordot(np.arange(6.0).reshape(2, 3), y, 1)[1] - y[::-1][0]
+    grown = jax.lax.fori_loop(0, 4, lambda _, x: keep(x) + jnp.sin(x) * numbers["shared"], mixed)
+    pair = jnp.concatenate([y[:1] ** 2, jnp.where(kind == 0, y, -y)[1:]]).reshape(3, 1).T[0]
+    least = jnp.argmin(y)
+    return {
+        "rows": jnp.stack([grown, jnp.max(pair), jnp.sqrt(jnp.abs(y[2]))]),
+        "least": least.astype(jnp.int32),
+        "positive": (grown > 0) & ~(y[0] > y[1]),
+        "table": jnp.outer(y, pair) * numbers["fixed"],
+    }
+
+
+@pytest.fixture(scope="module")
+def given():
+    random = np.random.default_rng(3)
+    numbers = {"a": random.normal(size=LANES), "shared": jnp.asarray(0.3), "fixed": 2.0}
+    return numbers, random.normal(size=(3, LANES)), np.arange(LANES) % 2
+
+
+def lane_by_lane(numbers, y, kind):
+    found = [arithmetic({**numbers, "a": numbers["a"][i]}, y[:, i], kind[i]) for i in range(LANES)]
+    return jax.tree.map(lambda *rows: jnp.stack(rows, axis=-1), *found)
+
+
+def agree(found, expected):
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(np.asarray(one, float), np.asarray(other, float), rtol=1e-13, atol=1e-13)
+
+
+def test_one_loop_gives_what_each_lane_gives(given):
+    agree(jax.jit(lambda *g: in_one_loop(arithmetic, *g))(*given), lane_by_lane(*given))
+    with whole_arrays():  # nothing to take apart: the function meets the arrays themselves
+        agree(in_one_loop(lambda y: y * 2.0, given[1]), given[1] * 2.0)
+
+
+def test_derivatives_in_many_directions_are_those_of_the_function(given):
+    numbers, y, kind = given
+    random = np.random.default_rng(4)
+    directions = random.normal(size=(5, LANES)), random.normal(size=(5,)), random.normal(size=(5, 3, LANES))
+
+    def pushed(function):
+        def along(by_a, by_shared, by_y):
+            def reals(a, shared, y):
+                found = function({**numbers, "a": a, "shared": shared}, y, kind)
+                return found["rows"], found["table"]
+
+            return jax.jvp(reals, (numbers["a"], numbers["shared"], y), (by_a, by_shared, by_y))
+
+        # The values do not depend on the direction, and come back once.
+        return jax.jit(jax.vmap(along, out_axes=(None, 0)))(*directions)
+
+    agree(pushed(lambda *g: in_one_loop(arithmetic, *g)), pushed(lane_by_lane))
+
+
+def test_the_loop_is_one_and_has_no_other_way_in(given):
+    compiled = jax.jit(lambda *g: in_one_loop(arithmetic, *g)).lower(*given).compile()
+    if jax.default_backend() == "cpu":  # all results come out of a single reduction
+        assert compiled.as_text().count(" reduce(") == 1
+    with pytest.raises(ValueError, match="as arguments"):
+        jax.jit(lambda a, y: in_one_loop(lambda row: row * a[0], y))(given[0]["a"], given[1])
+    with pytest.raises(ValueError, match="same number of lanes"):
+        in_one_loop(lambda a, b: a + b, jnp.ones(3), jnp.ones(4))
+    with pytest.raises(NotImplementedError, match="cannot be written out"):
+        in_one_loop(jnp.sort, given[1])
+
+
+def test_powers_in_lanes_are_powers():
+    x = np.logspace(-290, 290, 2001)
+    for exponent in (-0.2, -0.14, 0.08, 1.0):
+        np.testing.assert_allclose(power_in_lanes(jnp.asarray(x), exponent), x**exponent, rtol=1e-13)
+    small = np.logspace(-30, 30, 501).astype(np.float32)
+    np.testing.assert_allclose(power_in_lanes(jnp.asarray(small), 0.3), small**0.3, rtol=2e-6)
