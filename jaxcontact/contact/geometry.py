@@ -146,12 +146,12 @@ def check_superellipsoid(semi_axes: Vector, exponents: tuple[Any, Any]) -> None:
 
 def touch_point(body: Body, centre: Vector, plane: Plane = GROUND) -> Touch:
     """A point of the body against the plane."""
-    return _touch(body, plane, _in_space(body, centre), None, 0.0)
+    return _touch(body, plane, centre, ZERO, 0.0)
 
 
 def touch_sphere(body: Body, centre: Vector, radius, plane: Plane = GROUND) -> Touch:
     """A sphere of `radius` (m) against the plane."""
-    return _touch(body, plane, _in_space(body, centre), scale(-radius, plane.normal), radius)
+    return _touch(body, plane, centre, scale(-radius, plane.normal), radius)
 
 
 def touch_ellipsoid(
@@ -159,7 +159,7 @@ def touch_ellipsoid(
 ) -> Touch:
     """An ellipsoid with semi-axes (m) along the axes of `orientation` against the plane."""
     extent, reach = _ellipsoid(semi_axes, _inward(body, plane, orientation))
-    return _touch(body, plane, _in_space(body, centre), _outward(body, reach, orientation), extent)
+    return _touch(body, plane, centre, _outward(body, reach, orientation), extent)
 
 
 def touch_superellipsoid(
@@ -176,30 +176,27 @@ def touch_superellipsoid(
     a tiny tilt, see there: for eps = 0.1 a tilt of 1e-16 already moves it by a seventh of the semi-axis.
     """
     extent, reach = _superellipsoid(semi_axes, exponents, _inward(body, plane, orientation))
-    return _touch(body, plane, _in_space(body, centre), _outward(body, reach, orientation), extent)
+    return _touch(body, plane, centre, _outward(body, reach, orientation), extent)
 
 
-def _touch(body: Body, plane: Plane, centre: Vector, reach: Vector | None, extent) -> Touch:
-    """Assemble a touch from the element's centre, and from its lowest point and extent as seen from there, in space."""
+def _touch(body: Body, plane: Plane, centre: Vector, reach: Vector, extent) -> Touch:
+    """Assemble a touch from the element's centre (body's frame), and from there its lowest point and extent (space)."""
+    to_centre = rotate(body.rotation, centre)
+    arm = add(to_centre, reach)
     # The extent gives the gap, not the lowest point: its derivative is exact where the point's has a convention.
-    gap = dot(plane.normal, subtract(centre, plane.point)) - extent
-    on_body = centre if reach is None else add(centre, reach)
-    on_plane = subtract(on_body, scale(gap, plane.normal))
-    velocity = subtract(
-        _material_velocity(on_body, body.position, body.velocity, body.spin),
-        _material_velocity(on_plane, plane.point, plane.velocity, plane.spin),
-    )
+    gap = dot(plane.normal, subtract(add(body.position, to_centre), plane.point)) - extent
+    on_body = add(body.position, arm)
+    # Velocities are those of the material, not of the contact point that wanders over it.
+    of_body = add(body.velocity, cross(body.spin, arm))
+    if plane.normal is UP:  # on level ground nothing but the height lies along the normal
+        on_plane = on_body[0], on_body[1], plane.point[2]
+    else:
+        on_plane = subtract(on_body, scale(gap, plane.normal))
+    of_plane = add(plane.velocity, cross(plane.spin, subtract(on_plane, plane.point)))
+    velocity = subtract(of_body, of_plane)
     v_n = dot(plane.normal, velocity)
-    return Touch(gap, on_body, on_plane, plane.normal, v_n, subtract(velocity, scale(v_n, plane.normal)))
-
-
-def _material_velocity(at: Vector, origin: Vector, velocity: Vector, spin: Vector) -> Vector:
-    """Velocity of a rigid body's material at a point, not of the contact point that wanders over it."""
-    return velocity if spin is ZERO else add(velocity, cross(spin, subtract(at, origin)))
-
-
-def _in_space(body: Body, centre: Vector) -> Vector:
-    return body.position if centre is ZERO else add(body.position, rotate(body.rotation, centre))
+    v_t = (velocity[0], velocity[1], 0.0) if plane.normal is UP else subtract(velocity, scale(v_n, plane.normal))
+    return Touch(gap, on_body, on_plane, plane.normal, v_n, v_t)
 
 
 def _inward(body: Body, plane: Plane, orientation: Rotation) -> Vector:

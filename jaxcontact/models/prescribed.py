@@ -1,12 +1,12 @@
 """Forces under a prescribed motion: a pure function of the pose, for thousands of layouts and a whole stance at once.
 
 Nothing is integrated, so derivatives by every number of layout, law and pose are those of the formulas. Space: x
-forward, y left, z up; the ground is z = 0 unless a plane is given. Frames are worked through a few at a time: memory
-grows with the results, not with frames times elements times layouts.
+forward, y left, z up; the ground is z = 0 unless a plane is given. Frames (or lanes) are worked through one at a time:
+memory grows with the results, not with frames times elements times layouts.
 """
 
-import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,12 +14,11 @@ import jax.numpy as jnp
 
 from jaxcontact.contact.geometry import GROUND, Body, Plane
 from jaxcontact.models import sole
+from jaxcontact.models.frames import Numbers, along_motion, lanes_of, one_loop, rows
 from jaxcontact.models.layout import Elements, Layout
 from jaxcontact.models.model import Params
 from jaxcontact.safemath import sine_and_cosine
 from jaxcontact.vectors import Vector, about_y, add, compose, cross, rotate
-
-_AT_A_TIME = 2**16  # elements of all layouts, in the frames worked on together: their arrays stay in a core's cache
 
 
 class SagittalMotion(NamedTuple):
@@ -78,12 +77,11 @@ def sagittal_feet(frame: SagittalMotion, params: Params, height: Any = 0.0, pitc
 
     `params` holds where the joint and the centre of the toes are: toe_joint.x, toe_joint.z, toes.x, toes.z.
     """
-    zero = jnp.zeros_like(frame.x)
     foot = Body(
-        (frame.x, zero, frame.z + height),
+        (frame.x, 0.0, frame.z + height),
         about_y(*sine_and_cosine(frame.pitch + pitch)),
-        (frame.v_x, zero, frame.v_z),
-        (zero, frame.pitch_rate, zero),
+        (frame.v_x, 0.0, frame.v_z),
+        (0.0, frame.pitch_rate, 0.0),
     )
     joint = params["toe_joint.x"], 0.0, params["toe_joint.z"]
     return with_toes(foot, joint, (params["toes.x"], 0.0, params["toes.z"]), frame.bend, frame.bend_rate)
@@ -94,7 +92,7 @@ def segment_contacts(
 ) -> tuple[sole.Contacts, ...]:
     """What the ground does to the elements of each segment that has any, main foot first."""
     return tuple(
-        sole.contact_forces(body, layout.kind, elements.take(layout.on(segment)), laws, choices, plane)
+        sole.contact_forces(body, layout.kind, rows(elements, layout.on(segment)), laws, choices, plane)
         for segment, body in feet._asdict().items()
         if layout.on(segment)
     )
@@ -109,7 +107,7 @@ def evaluate(
     choices: Mapping[str, str],
     *,
     plane: Plane = GROUND,
-    threshold: float = 0.0,
+    threshold: Any = 0.0,
     lanes: tuple[int, ...] = (),
 ) -> Prescribed:
     """Forces on all elements of a layout along a motion, for one layout or for many.
@@ -118,40 +116,39 @@ def evaluate(
     lane-wide too. `elements` holds arrays (element, *lanes) in the layout's order (shaped, if a shape is wanted) and
     `laws` lane-wide numbers by name. The centre of pressure is told where the vertical load is above `threshold` (N).
     Results have at least the shape `lanes`, also where nothing that varies enters them.
+
+    An exponent `m` that is the number 1.5 of Python costs a root only; as an array it costs a logarithm.
     """
-    order = [*layout.on("foot"), *layout.on("toes")]
-    back = jnp.asarray([order.index(i) for i in range(len(layout))])
-    lanes = jnp.broadcast_shapes(lanes, *(jnp.shape(value)[1:] for value in elements if value is not None))
-    wide = elements.over(len(lanes))
+    numbers = Numbers.of(elements, laws, plane, threshold)
 
-    def one_frame(frame: Any) -> Prescribed:
-        contacts = segment_contacts(feet(frame), layout, wide, laws, choices, plane)
-        seen = sole.reaction(contacts, plane, threshold)
-        down = jnp.concatenate([each.touch.gap < 0 for each in contacts])[back]
-        shape = jnp.broadcast_shapes(lanes, jnp.shape(down)[1:], *(jnp.shape(part) for part in (seen.F_n, *seen.force)))
-        force, cop, free_moment, loaded = jax.tree.map(
-            lambda value: jnp.broadcast_to(value, shape), (seen.force, seen.cop, seen.free_moment, seen.loaded)
-        )
-        return Prescribed(force, cop, free_moment, loaded, jnp.broadcast_to(down, (len(layout), *shape)))
+    def seen(pose: Feet, numbers: Numbers) -> tuple[Any, ...]:
+        # Truth values stay outside: with one among the results, LLVM makes poor vectors of the whole loop.
+        force, F_n, cop, free_moment = one_loop(partial(_reaction, layout, choices, plane), pose, numbers)
+        return force, cop, free_moment, F_n > numbers.threshold, _down(layout, plane, pose, numbers)
 
-    return _over_frames(one_frame, motion, _AT_A_TIME // (len(layout) * math.prod(lanes)))
+    return Prescribed(*along_motion(seen, motion, feet, numbers, lanes))
 
 
-def _over_frames(function: Callable[[Any], Any], motion: Any, together: int) -> Any:
-    """Apply a function of one frame to all, about `together` of them at a time.
+def _reaction(layout: Layout, choices: Mapping[str, str], plane: Plane, pose: Feet, numbers: "Numbers"):
+    """What a plate sees in one frame: sums over all elements, of one lane or of many."""
+    shape, plane = lanes_of((pose, numbers)), numbers.plane or plane
+    contacts = segment_contacts(pose, layout, numbers.stacked(shape), numbers.laws, choices, plane)
+    found = sole.reaction(contacts, plane, numbers.threshold)
+    return jax.tree.map(
+        lambda part: jnp.broadcast_to(part, shape), (found.force, found.F_n, found.cop, found.free_moment)
+    )
 
-    All batches have one size, so that the function is compiled once; what the last one lacks is filled with its frame.
-    """
-    motion = jax.tree.map(jnp.asarray, motion)
-    frames = jax.tree.leaves(motion)[0].shape[0]
-    if together >= frames:
-        return jax.vmap(function)(motion)
-    batches = -(-frames // max(1, together))
-    each = -(-frames // batches)
 
-    def batched(values):
-        last = jnp.broadcast_to(values[-1:], (batches * each - frames, *values.shape[1:]))
-        return jnp.concatenate([values, last]).reshape(batches, each, *values.shape[1:])
-
-    found = jax.lax.map(jax.vmap(function), jax.tree.map(batched, motion))
-    return jax.tree.map(lambda values: values.reshape(batches * each, *values.shape[2:])[:frames], found)
+def _down(layout: Layout, plane: Plane, pose: Feet, numbers: "Numbers"):
+    """Which elements are in the ground, in the layout's order; no derivatives are wanted of that."""
+    pose, numbers = jax.lax.stop_gradient((pose, numbers))
+    shape = lanes_of((pose, numbers))
+    elements = numbers.stacked(shape)
+    below: list[Any] = [None] * len(layout)
+    for segment, body in pose._asdict().items():
+        chosen = layout.on(segment)
+        if chosen:
+            touch = sole.touch_elements(body, layout.kind, rows(elements, chosen), numbers.plane or plane)
+            for place, gap in zip(chosen, jnp.broadcast_to(touch.gap, (len(chosen), *shape)), strict=True):
+                below[place] = gap < 0
+    return jnp.stack(below)

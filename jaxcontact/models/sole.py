@@ -4,7 +4,7 @@ A law that jumps when an element touches down (a dashpot, viscous friction) need
 `down` is that, element by element; without it, an element is down where it is in the ground.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -24,7 +24,7 @@ from jaxcontact.contact.geometry import (
 from jaxcontact.models.layout import Elements
 from jaxcontact.models.model import Parameter, Params
 from jaxcontact.safemath import divide
-from jaxcontact.vectors import Vector, cross, dot, scale, subtract
+from jaxcontact.vectors import Vector, add, cross, dot, scale, subtract
 
 NORMAL_LAWS: dict[str, Callable] = {
     # Foot eqs 11-13: hysteresis damping grows with the force.
@@ -77,12 +77,24 @@ def law_parameters(stiffness: float, damping: float, mu: float, source: str) -> 
     )
 
 
+LAW_NAMES = tuple(p.name for p in law_parameters(1.0, 0.0, 0.0, ""))
+
+
 class Contacts(NamedTuple):
     """What the ground does to each element: arrays (element, ...)."""
 
     touch: Touch
     F_n: Any  # along the normal, N, never negative
     force: Vector  # with friction, in space, N
+
+
+class Load(NamedTuple):
+    """What elements carry together, seen from a point of the plane. Loads seen from the same point add up."""
+
+    force: Vector  # N
+    F_n: Any  # N
+    weighted: Vector  # places from that point times F_n, N m
+    moment: Any  # about the normal through that point, N m
 
 
 class Reaction(NamedTuple):
@@ -120,20 +132,22 @@ def contact_forces(
     """Forces of the ground on all elements of a segment."""
     touch = touch_elements(body, kind, elements, plane)
     depth = -touch.gap
-    if down is None:
-        down = depth > 0
-    else:  # an element that has just touched down is in the ground for sure, not only but for rounding
+    given = down is not None
+    if given:  # an element that has just touched down is in the ground for sure, not only but for rounding
         depth = depth + jax.lax.stop_gradient(jnp.where(down, jnp.maximum(_INSIDE - depth, 0.0), 0.0))
-    F_n = jnp.where(down, NORMAL_LAWS[choices["normal"]](laws, elements, depth, -touch.v_n), 0.0)
+    else:
+        down = depth > 0
+    F_n = NORMAL_LAWS[choices["normal"]](laws, elements, depth, -touch.v_n)  # 0 out of the ground
+    F_n = jnp.where(down, F_n, 0.0) if given else F_n
     drag = FRICTION_LAWS[choices["friction"]](laws, elements, F_n, dot(touch.v_t, touch.v_t), down)
-    force = tuple(F_n * n - drag * v for n, v in zip(touch.normal, touch.v_t, strict=True))
-    return Contacts(touch, F_n, force)  # type: ignore[arg-type]
+    return Contacts(touch, F_n, subtract(scale(F_n, touch.normal), scale(drag, touch.v_t)))
 
 
 def sum_and_moment(contacts: Contacts, about: Vector) -> tuple[Vector, Vector]:
     """Total force (N) and moment (N m) about a point, of forces at the material points that slip and press."""
-    arms = subtract(contacts.touch.on_body, about)
-    return _sum(contacts.force), _sum(cross(arms, contacts.force))
+    moments = cross(subtract(contacts.touch.on_body, about), contacts.force)
+    force, moment, _ = summed(_alike((contacts.force, moments, contacts.F_n)))
+    return force, moment
 
 
 def reaction(segments: tuple[Contacts, ...], plane: Plane = GROUND, threshold: Any = 0.0) -> Reaction:
@@ -142,18 +156,51 @@ def reaction(segments: tuple[Contacts, ...], plane: Plane = GROUND, threshold: A
     Forces count where they cross the plane, straight above the material points. The centre of pressure exists where the
     normal load is above `threshold` (N); elsewhere it is 0 with derivative 0, and `loaded` says so.
     """
-    F_n = sum(jnp.sum(each.F_n, axis=0) for each in segments)
-    loaded = F_n > threshold
-    load = jnp.where(loaded, F_n, 0.0)
-    weighted = [_sum(scale(each.F_n, each.touch.on_plane)) for each in segments]
-    cop = tuple(divide(jnp.where(loaded, sum(parts), 0.0), load) for parts in zip(*weighted, strict=True))
-    free = 0.0
-    for each in segments:
-        arms = tuple(at - centre for at, centre in zip(each.touch.on_plane, cop, strict=True))
-        free = free + jnp.sum(dot(plane.normal, cross(arms, each.force)), axis=0)  # type: ignore[arg-type]
-    force = tuple(sum(parts) for parts in zip(*(_sum(each.force) for each in segments), strict=True))
-    return Reaction(force, F_n, cop, jnp.where(loaded, free, 0.0), loaded)  # type: ignore[arg-type]
+    about = somewhere(segments[0])
+    loads = [summed(load_of_each(each, about, plane)) for each in segments]
+    return reaction_to(sum_of(loads), about, plane, threshold)
 
 
-def _sum(a: Vector) -> Vector:
-    return tuple(jnp.sum(component, axis=0) for component in a)  # type: ignore[return-value]
+def somewhere(contacts: Contacts) -> Vector:
+    """A point of the plane near the elements: seen from it, sums of moments keep their digits.
+
+    What is told in the end does not depend on it, so it carries no derivatives.
+    """
+
+    def fixed(part):
+        return part if isinstance(part, float) else jax.lax.stop_gradient(part[0] if jnp.ndim(part) else part)
+
+    return tuple(map(fixed, contacts.touch.on_plane))  # type: ignore[return-value]
+
+
+def load_of_each(contacts: Contacts, about: Vector, plane: Plane = GROUND) -> Load:
+    """The load of each element, seen from a point of the plane: arrays (element, ...)."""
+    arms = subtract(contacts.touch.on_plane, about)
+    turned = dot(plane.normal, cross(arms, contacts.force))
+    return _alike(Load(contacts.force, contacts.F_n, scale(contacts.F_n, arms), turned))
+
+
+def _alike(tree: Any) -> Any:
+    """All parts with one shape: one that no element or lane changes may be a number."""
+    shape = jnp.broadcast_shapes(*(jnp.shape(part) for part in jax.tree.leaves(tree)))
+    return jax.tree.map(lambda part: jnp.broadcast_to(part, shape), tree)
+
+
+def summed(tree: Any) -> Any:
+    """Sums over the elements of a tree of arrays (element, ...)."""
+    return jax.tree.map(lambda part: jnp.sum(part, axis=0), tree)
+
+
+def sum_of(loads: Sequence[Load]) -> Load:
+    """Several loads, seen from the same point, as one."""
+    return jax.tree.map(lambda *parts: sum(parts[1:], parts[0]), *loads)
+
+
+def reaction_to(load: Load, about: Vector, plane: Plane = GROUND, threshold: Any = 0.0) -> Reaction:
+    """What a force plate sees of a load that is seen from `about`, see `reaction`."""
+    loaded = load.F_n > threshold
+    share = divide(1.0, jnp.where(loaded, load.F_n, 0.0))
+    arm = scale(share, load.weighted)
+    cop = tuple(jnp.where(loaded, part, 0.0) for part in add(about, arm))
+    free = load.moment - dot(plane.normal, cross(arm, load.force))
+    return Reaction(load.force, load.F_n, cop, jnp.where(loaded, free, 0.0), loaded)  # type: ignore[arg-type]
