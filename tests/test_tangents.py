@@ -7,7 +7,7 @@ import pytest
 from quick import quick_jit
 
 from jaxcontact.bodies.symmetric import factor, solve_each, solve_factored
-from jaxcontact.integrate.hybrid import _weighted_sum
+from jaxcontact.integrate.tableau import weighted_sum
 from jaxcontact.safemath import keep, keep_if_differentiated, sine_and_cosine
 
 RNG = np.random.default_rng(3)
@@ -98,7 +98,7 @@ def test_weighted_sums_are_bilinear(of):
         arguments = [weights, slopes]
         for i, value in zip(of, chosen, strict=True):
             arguments[i] = value
-        return _weighted_sum(*arguments)
+        return weighted_sum(*arguments)
 
     at, along = tuple((weights, slopes)[i] for i in of), tuple(changes[i] for i in of)
     value, slope = quick_jit(lambda at, along: jax.jvp(function, at, along))(at, along)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxcontact.safemath import sine_and_cosine
+from jaxcontact.safemath import keep, sine_and_cosine
 
 
 class Point(NamedTuple):
@@ -151,6 +151,34 @@ def directions(angles):
     return list(sines), list(cosines)
 
 
+def _between(sines, cosines):
+    n = range(len(sines))
+    return (
+        [[cosines[k] * cosines[j] + sines[k] * sines[j] for j in range(k)] for k in n],
+        [[sines[k] * cosines[j] - cosines[k] * sines[j] for j in range(k)] for k in n],
+    )
+
+
+@jax.custom_jvp
+def between(angles, sines, cosines):
+    """Cosines and sines of a_k - a_j for k > j, as rows; `sines` and `cosines` are those of the angles.
+
+    The derivative is by the angles alone: one product for each, where through sines and cosines it is four.
+    """
+    return _between(sines, cosines)
+
+
+@between.defjvp
+def _between_jvp(primals, tangents):
+    cosine, sine = jax.tree.map(keep, between(*primals))
+    turn = tangents[0]
+    rows = [[turn[k] - turn[j] for j in range(k)] for k in range(len(turn))]
+    return (cosine, sine), (
+        [[-s * d for s, d in zip(*row, strict=True)] for row in zip(sine, rows, strict=True)],
+        [[c * d for c, d in zip(*row, strict=True)] for row in zip(cosine, rows, strict=True)],
+    )
+
+
 def contributions(point: Point, sines, cosines):
     """What each link adds to a point's position: lists of x and y parts (m)."""
     x = [_sum([_times(a, s), _times(b, c)]) for a, b, s, c in zip(*point, sines, cosines, strict=True)]
@@ -189,34 +217,28 @@ def centripetal(point: Point, rates, sines, cosines):
     )
 
 
-def angle_matrix(pair: Pairing, sines, cosines):
-    """Mass matrix of the angles (kg m^2), as lower-triangle rows."""
+def angle_matrix(pair: Pairing, sines, cosines, differences=None):
+    """Mass matrix of the angles (kg m^2), as lower-triangle rows. `differences`: what `between` says, where known."""
+    cosine, sine = differences or _between(sines, cosines)
     return [
         [
             pair.cosine[k][j]
             if j == k
-            else _sum(
-                [
-                    _times(pair.cosine[k][j], cosines[k] * cosines[j] + sines[k] * sines[j]),
-                    _times(pair.sine[k][j], sines[k] * cosines[j] - cosines[k] * sines[j]),
-                ]
-            )
+            else _sum([_times(pair.cosine[k][j], cosine[k][j]), _times(pair.sine[k][j], sine[k][j])])
             for j in range(k + 1)
         ]
         for k in range(len(sines))
     ]
 
 
-def velocity_terms(pair: Pairing, rates, sines, cosines):
+def velocity_terms(pair: Pairing, rates, sines, cosines, differences=None):
     """Inertial terms c of M a + c = Q from the present rates (N m): c_k = sum_j (S sin - T cos)(a_k - a_j) rate_j^2."""
+    cosine, sine = differences or _between(sines, cosines)
     n = len(sines)
     terms = [[] for _ in range(n)]
     for k in range(n):
         for j in range(k):
-            lever = _minus(
-                _times(pair.cosine[k][j], sines[k] * cosines[j] - cosines[k] * sines[j]),
-                _times(pair.sine[k][j], cosines[k] * cosines[j] + sines[k] * sines[j]),
-            )
+            lever = _minus(_times(pair.cosine[k][j], sine[k][j]), _times(pair.sine[k][j], cosine[k][j]))
             terms[k].append(_times(lever, rates[j] * rates[j]))
             terms[j].append(_times(lever, -rates[k] * rates[k]))
     return [_sum(row) for row in terms]

@@ -20,7 +20,7 @@ import numpy as np
 from jaxcontact.integrate import locate
 from jaxcontact.integrate.machine import FINISHED, NON_FINITE, RUNNING, STEP_LIMIT, STEP_TOO_SMALL, TIME_LIMIT
 from jaxcontact.integrate.settings import Settings
-from jaxcontact.integrate.tableau import TABLEAUS, Tableau
+from jaxcontact.integrate.tableau import TABLEAUS, Tableau, dense_weights, weighted_sum
 from jaxcontact.lanewise import arrays_are_whole, in_one_loop
 from jaxcontact.safemath import power_in_lanes
 
@@ -136,6 +136,18 @@ def scratch(state: HybridState) -> HybridState:
 
 def advance(system: HybridSystem, settings: Settings, params: Any, s: HybridState) -> tuple[HybridState, Segment]:
     """One machine step of every lane that is not done, and the piece of trajectory it made final."""
+    new, _, segment = _advance(system, settings, params, s)
+    return new, segment
+
+
+def advance_and_tell(
+    system: HybridSystem, settings: Settings, params: Any, s: HybridState
+) -> tuple[HybridState, "Told"]:
+    """One machine step of every lane that is not done, and what happened in it."""
+    return _advance(system, settings, params, s)[:2]
+
+
+def _advance(system: HybridSystem, settings: Settings, params: Any, s: HybridState):
     tableau, system = TABLEAUS[settings.stepper], _for_lanes(system, s.y)
     # Step sizes are not part of the answer: their derivatives are zero, and said to be so, cost nothing.
     s = s._replace(h=jax.lax.stop_gradient(s.h), error_before=jax.lax.stop_gradient(s.error_before))
@@ -172,16 +184,27 @@ def advance(system: HybridSystem, settings: Settings, params: Any, s: HybridStat
         steps=verdict.steps,
         status=verdict.status,
     )
-    return new, Segment(s.t, verdict.t1, s.h, s.y, s.slope, slopes, s.mode)
+    told = Told(verdict.moved, s.landing, arrival.event, arrival.fraction)
+    return new, told, Segment(s.t, verdict.t1, s.h, s.y, s.slope, slopes, s.mode)
+
+
+class Told(NamedTuple):
+    """What a machine step was: whether it counts, whether it landed, on which event, at what fraction of its stride."""
+
+    moved: jax.Array
+    landing: jax.Array
+    event: jax.Array
+    fraction: jax.Array
 
 
 class _Target(NamedTuple):
-    """Where the flow is evaluated: time, mode, state in parts; on an event, which it is, and whether it ends all."""
+    """Where the flow is evaluated: time, mode, state in parts; an event, where in its stride, whether it ends all."""
 
     t: jax.Array
     mode: jax.Array
     y: tuple[jax.Array, ...]
     event: jax.Array
+    fraction: jax.Array
     ends: jax.Array
 
 
@@ -192,6 +215,7 @@ class _Arrival(NamedTuple):
     mode: jax.Array
     y: tuple[jax.Array, ...]
     event: jax.Array
+    fraction: jax.Array
     ends: jax.Array
     slope: tuple[jax.Array, ...]  # in parts; 0 where it is not finite
     signals: tuple[jax.Array, ...]
@@ -300,7 +324,7 @@ def sample(system: HybridSystem, settings: Settings, segment: Segment, t: jax.Ar
             value = (value + coefficients[:, None]) * fraction
         return segment.y[:, None] + value
     wide = system._replace(one_loop=False)
-    weights = _dense_weights(tableau, fraction)
+    weights = dense_weights(tableau, fraction)
     first, later = slopes[0][:, None], slopes[1:][:, :, None]
     return _inside(wide, tableau, segment.y[:, None], segment.h, first, (later,), weights)[0]
 
@@ -324,7 +348,7 @@ def _evaluations(system: HybridSystem, tableau: Tableau, params, s: HybridState)
         if system.one_loop:  # what the flow does not look at need not be known here
             y = tuple(start[k] if k in system.unseen else row for k, row in enumerate(y))
         t = s.t + s.h * jnp.where(s.landing, node_times[i], times[i])
-        return _Target(t, s.mode, y, jnp.zeros_like(s.mode), jnp.zeros_like(s.landing))
+        return _Target(t, s.mode, y, jnp.zeros_like(s.mode), jnp.zeros_like(s.h), jnp.zeros_like(s.landing))
 
     def at_the_end(_i, slopes, signals) -> _Target:
         seen = [
@@ -335,7 +359,7 @@ def _evaluations(system: HybridSystem, tableau: Tableau, params, s: HybridState)
         event, root = _apply(system, partial(_first_event, system), *frozen)
         fraction, event_signals = _apply(system, partial(_at_event, system), params, s.mode, seen, event, root)
         weights = [
-            jnp.where(s.landing, w, b) for w, b in zip(_dense_weights(tableau, fraction), tableau.weights, strict=True)
+            jnp.where(s.landing, w, b) for w, b in zip(dense_weights(tableau, fraction), tableau.weights, strict=True)
         ]
         y = _inside(system, tableau, s.y, s.h, s.slope, slopes, jnp.stack(weights))
         return _apply(
@@ -360,7 +384,7 @@ def _evaluations(system: HybridSystem, tableau: Tableau, params, s: HybridState)
         signals = tuple(_with_row(rows, i, row) for rows, row in zip(signals, here, strict=True))
         return (slopes, signals, target, slope, sound & finite), None
 
-    blank = _Target(s.t, s.mode, start, jnp.zeros_like(s.mode), jnp.zeros_like(s.landing))
+    blank = _Target(s.t, s.mode, start, jnp.zeros_like(s.mode), jnp.zeros_like(s.h), jnp.zeros_like(s.landing))
     room = tuple(jnp.zeros((inner + 1, *row.shape), kind) for row in s.signals)
     first = (s.later_slopes, room, blank, start, jnp.ones_like(s.landing))
     (slopes, signals, target, slope, sound), _ = jax.lax.scan(evaluation, first, jnp.arange(inner + 1))
@@ -379,7 +403,7 @@ def _at_event(system: HybridSystem, params, mode, signals, event, root):
     guards = system.guards(params, mode, signals)
     fraction = locate.with_derivative(jnp.moveaxis(guards, 1, 0), event, root)
     weights = locate.weights_at(signals.shape[1], fraction)
-    return fraction, tuple(_weighted_sum(weights, list(values)) for values in signals)
+    return fraction, tuple(weighted_sum(weights, list(values)) for values in signals)
 
 
 def _arrive(system: HybridSystem, params, t, h, mode, landing, y, event, fraction, signals) -> _Target:
@@ -392,6 +416,7 @@ def _arrive(system: HybridSystem, params, t, h, mode, landing, y, event, fractio
         mode=jnp.where(landing, event_mode, mode),
         y=_parts(system, jnp.where(landing, y_event, y)),
         event=event,
+        fraction=fraction,
         ends=jnp.broadcast_to(ends, landing.shape),
     )
 
@@ -411,36 +436,17 @@ def _weights_at_nodes(tableau: Tableau):
     return powers @ tableau.dense.T
 
 
-def _dense_weights(tableau: Tableau, fraction):
-    """Weights of the slopes at a lane's own fraction of the step: (slopes, *lanes)."""
-    weights = []
-    for row in tableau.dense:
-        value = 0.0
-        for c in row[::-1]:
-            value = (value + c) * fraction
-        weights.append(value * jnp.ones_like(fraction))
-    return jnp.stack(weights)
-
-
 def _inside(system, tableau: Tableau, y, h, first, later, weights) -> tuple[jax.Array, ...]:
     """The start plus h times a weighted sum of slopes, in parts; `weights` is (slopes, *lanes)."""
     new = []
     for start, slope, part in zip(_parts(system, y), _parts(system, first), later, strict=True):
         shaped = weights.reshape(len(weights), *(1,) * (slope.ndim + 1 - weights.ndim), *weights.shape[1:])
-        new.append(start + h * _weighted_sum(list(shaped), [slope, *part]))
+        new.append(start + h * weighted_sum(list(shaped), [slope, *part]))
     if tableau.kick_drift:  # positions move with the new velocities
         n, share = system.positions, jnp.sum(weights, axis=0)
         whole = _whole(system, new)
         new = _parts(system, whole.at[:n].set(y[:n] + h * share * whole[n : 2 * n]))
     return tuple(new)
-
-
-def _weighted_sum(weights, slopes):
-    """Sum of weights times slopes, term by term: a sum over an axis XLA hands to a library, which takes longer."""
-    total = weights[0] * slopes[0]
-    for weight, slope in zip(weights[1:], slopes[1:], strict=True):
-        total = total + weight * slope
-    return total
 
 
 def _error_norm(system: HybridSystem, tableau: Tableau, settings: Settings, s: HybridState, slopes, arrival: _Arrival):
@@ -451,7 +457,7 @@ def _error_norm(system: HybridSystem, tableau: Tableau, settings: Settings, s: H
     parts = _parts(system, s.slope), slopes, arrival.slope, arrival.y, _parts(system, s.y)
     for first, part, last, new, old in zip(*jax.lax.stop_gradient(parts), strict=True):
         weights = [np.asarray(w, s.y.dtype) for w in tableau.error]
-        error = s.h * _weighted_sum(weights, [first, *part[:-1], last])
+        error = s.h * weighted_sum(weights, [first, *part[:-1], last])
         squares = (error / (settings.atol + settings.rtol * jnp.maximum(jnp.abs(old), jnp.abs(new)))) ** 2
         total = total + (squares if system.one_loop else jnp.sum(squares, axis=0))
     return jnp.where(s.landing, 0.0, jnp.sqrt(total / len(s.y)))

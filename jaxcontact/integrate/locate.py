@@ -98,7 +98,7 @@ def first_root(guards: jax.Array, armed: jax.Array) -> tuple[jax.Array, jax.Arra
     x = jnp.where(crosses, x, jnp.inf)
     event = jnp.argmin(x, axis=0).astype(jnp.int32)
     x = jnp.where(jnp.isfinite(x), x, 1.0)  # before the sum: 0 * inf is NaN
-    return event, _of_event(x, event)
+    return event, of_event(x, event)
 
 
 def with_derivative(guards: jax.Array, event: jax.Array, root: jax.Array) -> jax.Array:
@@ -107,14 +107,14 @@ def with_derivative(guards: jax.Array, event: jax.Array, root: jax.Array) -> jax
     x = x* - p(x*) / stop_gradient(p'(x*)),   value: the root; derivative: the implicit function theorem's
     """
     root = jax.lax.stop_gradient(root)
-    value, slope = _horner(fit(_of_event(guards, event)), root)
+    value, slope = _horner(fit(of_event(guards, event)), root)
     slope = jax.lax.stop_gradient(slope)
     value = value - jax.lax.stop_gradient(value)  # the root is found; only its derivative is added here
     root = root - jnp.where(slope == 0, 0.0, value / jnp.where(slope == 0, 1.0, slope))
     return 0.5 * (root + 1.0)
 
 
-def _of_event(array, event):
+def of_event(array, event):
     """Of an array (..., guard, *lanes) what belongs to the event, by a one-hot sum: gathers by lane are slow."""
     chosen = jnp.arange(array.shape[-1 - event.ndim]).reshape((-1,) + (1,) * event.ndim) == event
     return jnp.sum(jnp.where(chosen, array, 0.0), axis=-1 - event.ndim)

@@ -37,6 +37,20 @@ STATUS_NAMES = tuple(name for name, _ in STATUS)
 NOT_FAILED = (RUNNING, FINISHED, EXCLUDED)  # not run yet, run to its end, not to be run
 
 
+class Variation(NamedTuple):
+    """How a machine carries derivatives along that knows better than to differentiate its step.
+
+    Derivatives are carried of a part of the state, from which all else follows.
+    """
+
+    applies: Callable[[Any], bool]  # state -> whether it can be done for such a state
+    part: Callable[[Any], Any]  # state -> the part: arrays of real numbers
+    restored: Callable[[Any, Any, Any], Any]  # params, state, part -> the state with that part
+    prepare: Callable[[Any], Any]  # params -> what its step wants to know instead of them
+    # prepared, its slopes (of the real arrays among its leaves), state, slopes of the part -> state, slopes of the part
+    step: Callable[[Any, list[Any], Any, list[Any]], tuple[Any, list[Any]]]
+
+
 class Machine(NamedTuple):
     """A pausable simulation. Leaves of `params` have shape () or (lanes,); every state array ends with the lanes."""
 
@@ -48,14 +62,19 @@ class Machine(NamedTuple):
     ]  # params, state -> results by name: () where nothing varied enters, or (..., lanes)
     # state -> the same tree; True: a run that has just begun does not look at it, it may hold another run's numbers
     scratch: Callable[[Any], Any] = lambda state: jax.tree.map(lambda _: False, state)
+    # params -> (state -> state): the step, with all that follows from params alone worked out, once for many steps
+    bind: Callable[[Any], Callable[[Any], Any]] | None = None
+    variation: Variation | None = None
+
+    def bound(self, params: Any) -> Callable[[Any], Any]:
+        """The step for these parameters, for a loop that takes many."""
+        return self.bind(params) if self.bind else lambda state: self.step(params, state)
 
 
 def simulate(machine: Machine, params: Any) -> Any:
     """Run every lane of `params` to its end and return the outcomes. Forward-mode differentiable, jit it yourself."""
     state = jax.lax.while_loop(
-        lambda state: ~jnp.all(machine.done(state)),
-        lambda state: machine.step(params, state),
-        machine.init(params),
+        lambda state: ~jnp.all(machine.done(state)), machine.bound(params), machine.init(params)
     )
     return machine.finish(params, state)
 

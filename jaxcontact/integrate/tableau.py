@@ -11,6 +11,7 @@ slopes.
 
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -98,3 +99,22 @@ SEMI_IMPLICIT_EULER = Tableau(
 )
 
 TABLEAUS = {tableau.name: tableau for tableau in (DOPRI5, RK4, SEMI_IMPLICIT_EULER)}
+
+
+def dense_weights(tableau: Tableau, fraction):
+    """Weights of the slopes at a lane's own fraction of the step: (slopes, *lanes)."""
+    weights = []
+    for row in tableau.dense:
+        value = 0.0
+        for c in row[::-1]:
+            value = (value + c) * fraction
+        weights.append(value * jnp.ones_like(fraction))
+    return jnp.stack(weights)
+
+
+def weighted_sum(weights, slopes):
+    """Sum of weights times slopes, term by term: a sum over an axis XLA hands to a library, which takes longer."""
+    total = weights[0] * slopes[0]
+    for weight, slope in zip(weights[1:], slopes[1:], strict=True):
+        total = total + weight * slope
+    return total

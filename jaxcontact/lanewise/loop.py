@@ -158,6 +158,53 @@ def _as_reduction(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
     return [_assembled([found[i] for i in room_of.flat], room_of.shape) for room_of in rooms]
 
 
+def _as_root(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
+    """The same as one loop, for a CPU, where all operations are cheap: they go before a reduction that only ends them.
+
+    XLA merges cheap operations with what needs them, so that all are done in the reduction's loop. Nothing is written
+    for operands there, and any number of them may be shared by all directions.
+    """
+    directions, lanes = _sizes([np.shape(a) for a in arguments], kinds)
+    room = (lanes,) if directions is None else (directions, lanes)
+    operands = []
+    for value, aval in zip(arguments, jaxpr.in_avals, strict=True):
+        numbers = np.empty(aval.shape, object)
+        for index in np.ndindex(aval.shape):
+            numbers[index] = jnp.broadcast_to(value[index] if index else value, room)
+        operands.append(numbers)
+    found = scalars.evaluate(jaxpr, operands)
+    shapes = [f.shape for f in found]
+    flat = [jnp.broadcast_to(jnp.asarray(n, a.dtype), (2, *room)) for f, a in zip(found, jaxpr.out_avals, strict=True) for n in f.flat]
+    nothing = tuple(jnp.zeros((), f.dtype) for f in flat)
+    whole = iter(jax.lax.reduce(tuple(flat), nothing, lambda _before, last: last, (0,)))
+    return [_assembled([next(whole) for _ in np.ndindex(shape)], shape) for shape in shapes]
+
+
+_CHEAP = {
+    *("add", "sub", "mul", "neg", "select_n", "add_any", "convert_element_type", "lt", "le", "gt", "ge", "eq", "ne"),
+    *("and", "or", "not", "max", "min", "abs", "sign", "jit", "pjit", "stop_gradient", "keep", "copy"),
+    *("broadcast_in_dim", "slice", "reshape", "squeeze", "stack", "concatenate", "transpose", "iota", "reduce_sum"),
+}
+
+
+@lru_cache(maxsize=256)
+def _is_cheap(closed: ClosedJaxpr) -> bool:
+    return _all_cheap(closed.jaxpr)
+
+
+def _all_cheap(jaxpr: Any) -> bool:
+    return all(
+        e.primitive.name in _CHEAP
+        and (e.primitive.name not in ("jit", "pjit") or _all_cheap(e.params["jaxpr"].jaxpr))
+        for e in jaxpr.eqns
+    )
+
+
+def _for_cpu(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
+    form = _as_root if len(jaxpr.in_avals) > 2 * len(jaxpr.out_avals) and _is_cheap(jaxpr) else _as_reduction
+    return form(*arguments, jaxpr=jaxpr, kinds=kinds)
+
+
 def _assembled(parts: list[Any], shape: tuple[int, ...]):
     """Arrays of lanes put together; best left to the caller, who knows whether he needs them so."""
     return jnp.stack(parts).reshape(*shape, *parts[0].shape) if shape else parts[0]
@@ -165,7 +212,7 @@ def _assembled(parts: list[Any], shape: tuple[int, ...]):
 
 _loop_p.def_impl(lambda *arguments, **params: jax.jit(partial(_loop_p.bind, **params))(*arguments))
 mlir.register_lowering(_loop_p, mlir.lower_fun(_on_arrays, multiple_results=True))
-mlir.register_lowering(_loop_p, mlir.lower_fun(_as_reduction, multiple_results=True), platform="cpu")
+mlir.register_lowering(_loop_p, mlir.lower_fun(_for_cpu, multiple_results=True), platform="cpu")
 
 
 # ---------------------------------------------------------------- derivatives

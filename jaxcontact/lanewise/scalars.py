@@ -61,6 +61,8 @@ def evaluate(closed: ClosedJaxpr, arguments: Sequence[Numbers]) -> list[Numbers]
 def _evaluate(jaxpr: Jaxpr, consts: Sequence[Numbers], arguments: Sequence[Numbers]) -> list[Numbers]:
     values: dict[Any, Numbers] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *arguments), strict=True))
     for equation in jaxpr.eqns:
+        if not equation.outvars:  # nothing comes of it
+            continue
         operands = [_known(v.val) if isinstance(v, Literal) else values[v] for v in equation.invars]
         found = _carry_out(equation, operands)
         values.update(zip(equation.outvars, found, strict=True))
@@ -110,6 +112,9 @@ def _bind(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> An
                 return other
     if primitive is p.select_n_p and _is_known(operands[0]):
         return operands[1 + int(operands[0])]
+    room = next((o.shape for o in operands if np.ndim(o)), ())
+    if room:  # each number is an array over the lanes
+        operands = [o if np.shape(o) == room else np.broadcast_to(o, room) for o in operands]
     return primitive.bind(*operands, **params)
 
 

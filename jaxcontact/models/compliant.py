@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxcontact.bodies import linkage
+from jaxcontact.bodies.gripped import grip
 from jaxcontact.bodies.symmetric import solve_each
 from jaxcontact.contact import friction, normal
 from jaxcontact.contact.impulse import (
@@ -25,8 +26,8 @@ from jaxcontact.contact.impulse import (
     critical_friction,
     has_slip,
 )
-from jaxcontact.integrate import hybrid, record
-from jaxcontact.integrate.machine import FINISHED, MOVING_UP, RUNNING, Machine
+from jaxcontact.integrate import hybrid, record, variation
+from jaxcontact.integrate.machine import FINISHED, MOVING_UP, RUNNING, Machine, Variation
 from jaxcontact.integrate.settings import Settings
 from jaxcontact.lanewise import in_one_loop
 from jaxcontact.models.strike import (
@@ -93,27 +94,24 @@ def system(links: int, choices: Mapping[str, str], ends: str = "compression_end"
         depth, depth_rate = -tip.height, -tip.v_n
         F_n = _kept(normal_law(laws, depth, depth_rate))
 
-        # Angles answer to the normal force and to a unit tangential force; translation decouples.
-        matrix = _kept(linkage.angle_matrix(table.pair, sines, cosines))
-        inertial = linkage.velocity_terms(table.pair, rates, sines, cosines)
+        # Translation decouples; angles answer to the forces at the tip.
+        apart = linkage.between(angles, sines, cosines)
+        matrix = _kept(linkage.angle_matrix(table.pair, sines, cosines, apart))
+        inertial = linkage.velocity_terms(table.pair, rates, sines, cosines, apart)
         loads = _kept([a * F_n - c for a, c in zip(tip.by_n, inertial, strict=True)])
-        free, per_unit = _kept(solve_each(matrix, [loads, tip.by_t]))
-        a_free = strike.push / table.mass + dot(tip.by_t, free) + tip.swirl_t
-        gain = 1.0 / table.mass + dot(tip.by_t, per_unit)
-
-        # Sticking is a force that keeps the tip still; tangential compliance is a spring that remembers where it
-        # gripped.
-        if friction_law == "tangential_compliance":
+        slide = friction.coulomb_sliding(mode, laws["mu"], F_n)
+        if friction_law == "tangential_compliance":  # a spring that remembers where it gripped
             F_hold = friction.tangential_compliance(stretch, depth, laws["k_t"])
-        else:
-            F_hold = _kept(-(a_free + _STICK_RATE * tip.v_t) / gain)
-        if friction_law == "regularised":
-            F_t = friction.regularised(tip.v_t, laws["mu"], F_n, laws["v_slip"])
-        else:
-            F_t = jnp.where(mode == friction.STICK, F_hold, friction.coulomb_sliding(mode, laws["mu"], F_n))
-
-        F_t = _kept(F_t)
-        spin = _kept([r + g * F_t for r, g in zip(free, per_unit, strict=True)])
+            F_t = _kept(jnp.where(mode == friction.STICK, F_hold, slide))
+            (spin,) = _kept(solve_each(matrix, [[q + a * F_t for q, a in zip(loads, tip.by_t, strict=True)]]))
+        else:  # dry friction that sticks keeps the tip still
+            sticks = mode == friction.STICK
+            if friction_law == "regularised":
+                sticks, slide = jnp.zeros_like(sticks), friction.regularised(tip.v_t, laws["mu"], F_n, laws["v_slip"])
+            rest = strike.push / table.mass + tip.swirl_t + _STICK_RATE * tip.v_t
+            F_t, spin, F_hold = _kept(grip(matrix, loads, tip.by_t, rest, 1.0 / table.mass, sticks, slide))
+            # Of what would hold a tip that slides, only sign and size are looked at: to differentiate it is vain.
+            F_hold = jnp.where(sticks, F_t, jax.lax.stop_gradient(F_hold))
         a_centre = ((F_t + strike.push) / table.mass, F_n / table.mass - strike.gravity)
         a_n = a_centre[1] + dot(tip.by_n, spin) + tip.swirl_n
         _, F_n_rate = jax.jvp(lambda d, v: normal_law(laws, d, v), (depth, depth_rate), (depth_rate, -a_n))
@@ -215,9 +213,19 @@ def machine(
         # In one loop, as a step: it is run for a few lanes at a time, where what counts is how many operations it has.
         return hybrid.in_parts(in_one_loop(start, settings, params))
 
-    def step(params, state):
-        prepared = prepare(assemble(params))
-        return hybrid.advance(_system_of(prepared, choices, ends), settings, prepared, state)[0]
+    def prepared(params):
+        return prepare(assemble(params))
+
+    def bind(params):
+        table = prepared(params)
+        return lambda state: hybrid.advance(_system_of(table, choices, ends), settings, table, state)[0]
+
+    def restored(params, state, part):
+        table = prepared(params)
+        return variation.restored(_system_of(table, choices, ends), table, state, part)
+
+    def carry(table, table_slopes, state, slopes):
+        return variation.advance(_system_of(table, choices, ends), settings, table, table_slopes, state, slopes)
 
     def outcomes(params, state):
         return _outcomes(assemble(params), choices, state)
@@ -225,7 +233,15 @@ def machine(
     def finish(params, state):
         return outcomes(params, state) if state.t.ndim == 0 else in_one_loop(outcomes, params, state)
 
-    return Machine(init, step, hybrid.done, finish, hybrid.scratch)
+    return Machine(
+        init,
+        lambda params, state: bind(params)(state),
+        hybrid.done,
+        finish,
+        hybrid.scratch,
+        bind,
+        Variation(lambda state: variation.applies(settings, state), variation.moving, restored, prepared, carry),
+    )
 
 
 def recorder(

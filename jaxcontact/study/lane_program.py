@@ -82,8 +82,10 @@ def lane_program(build: Builder, carry: Carry, queue, count, constants, settings
             state, steps = now
             return (steps < budget) & (jnp.sum(machine.done(state) | ~at_work) < enough)
 
+        step_one = machine.bound(params(c.varied))
+
         def step(now):
-            return machine.step(params(c.varied), now[0]), now[1] + 1
+            return step_one(now[0]), now[1] + 1
 
         state, steps = jax.lax.while_loop(go_on, step, (c.state, c.steps))
         return c._replace(state=state, steps=steps)

@@ -1,0 +1,274 @@
+"""Derivatives carried along the steps of a hybrid run by the linearised equations of motion.
+
+The derivative of a whole machine step, taken by the rule of the chain, repeats much for every direction: values, guards
+at all nodes, stages that are kept for a landing. Here the run goes on as ever, and beside each of its steps
+
+    d(delta)/dt = (df/dy) delta + (df/dp) dp
+
+is integrated over the same stretch of the trajectory, with the same Runge-Kutta method. What is linear is worked out
+once for all directions, at points of the trajectory that the step has made known; each direction then is a single
+loop over lanes, all stages of a step in it. With twelve parameters that made derivatives of crutch impacts four times
+as fast.
+
+A landing goes from the start of its stride to the event, in one step of its own length. The event's time moves by
+
+    dt = -(dg/dp dp + dg/dy delta) / (dg/dt)
+
+and the state there with it; then comes the derivative of the transition (DESIGN 4).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxcontact.integrate import hybrid, locate
+from jaxcontact.integrate.settings import Settings
+from jaxcontact.integrate.tableau import TABLEAUS, Tableau, dense_weights, weighted_sum
+from jaxcontact.lanewise import arrays_are_whole, in_one_loop
+from jaxcontact.lanewise.linear import LinearPart
+
+
+class Moving(NamedTuple):
+    """What of a state has derivatives: when, and where. `y` comes row by row."""
+
+    t: Any
+    y: tuple[Any, ...]
+
+
+def moving(state: hybrid.HybridState) -> Moving:
+    """The part of a state that derivatives are carried of; all else follows from it."""
+    return Moving(state.t, tuple(state.y))
+
+
+def restored(system: hybrid.HybridSystem, params: Any, state: hybrid.HybridState, part: Moving) -> hybrid.HybridState:
+    """The state with that part in it, and what the flow says there."""
+    y = jnp.stack(part.y)
+    slope, signals = in_one_loop(system.flow, params, part.t, state.mode, y)
+    return state._replace(t=part.t, y=y, slope=slope, signals=signals)
+
+
+def applies(settings: Settings, state: hybrid.HybridState) -> bool:
+    """Whether this is for such a state, of a system that runs in one loop: with lanes, and stages as in a table."""
+    return state.y.ndim == 2 and not arrays_are_whole() and not TABLEAUS[settings.stepper].kick_drift
+
+
+def advance(
+    system: hybrid.HybridSystem,
+    settings: Settings,
+    params: Any,
+    params_slopes: list[Any],
+    s: hybrid.HybridState,
+    slopes: list[Any],
+) -> tuple[hybrid.HybridState, list[Any]]:
+    """One machine step of every lane, and of the derivatives of its moving part along each direction.
+
+    `params_slopes` belong to the real arrays among the leaves of `params`, `slopes` to the leaves of the moving part;
+    both have an axis over the directions first.
+    """
+    tableau = TABLEAUS[settings.stepper]
+    after, told = hybrid.advance_and_tell(system, settings, params, s)
+    trajectory = _Trajectory(s.t, s.h, tuple(s.y), tuple(s.slope), after.later_slopes)
+    path = _path_of(tableau, told, trajectory)
+    numbers, flow = _along_the_path(system, params, s.mode, path)
+    event, signals = _at_the_event(system, tableau, params, s.mode, told, trajectory)
+    length = jnp.where(told.landing, told.fraction, 1.0) * s.h
+    walk = _Walk(tableau, flow, len(params_slopes) + 1, len(trajectory.y))
+
+    def one_direction(params_slopes, slopes):
+        end = walk.to_the_end(numbers, length, params_slopes, slopes)
+        seen = in_one_loop(signals.along, event.numbers, params_slopes, slopes[0], end)
+        known = event._replace(numbers=[])
+        return in_one_loop(_past_the_event(system), params, s.mode, told, known, params_slopes, slopes, end, seen)
+
+    return after, jax.vmap(one_direction)(params_slopes, slopes)
+
+
+class _Trajectory(NamedTuple):
+    """A stride of the run: its start, its length, and its slopes, row by row."""
+
+    t: Any
+    h: Any
+    y: tuple[Any, ...]
+    slope: tuple[Any, ...]
+    later_slopes: tuple[Any, ...]
+
+    def at(self, weights):
+        """The state inside it, for these weights of its slopes."""
+        return tuple(
+            row + self.h * weighted_sum(list(weights), [first, *later])
+            for row, first, later in zip(self.y, self.slope, self.later_slopes, strict=True)
+        )
+
+
+class _Event(NamedTuple):
+    """What there is to know about an event: the state, how it and the signals go on, and how fast the guard falls."""
+
+    numbers: list[Any]  # of the signals' linear part
+    t: Any
+    y: tuple[Any, ...]
+    slope: tuple[Any, ...]
+    signals: tuple[Any, ...]
+    signal_slopes: tuple[Any, ...]
+    guard_slope: Any
+
+
+def _reals(params: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    """The real arrays of a tree, and how to put others in their place."""
+    leaves, tree = jax.tree.flatten(params)
+    chosen = [is_real(leaf) for leaf in leaves]
+
+    def with_others(reals):
+        rest = iter(reals)
+        return tree.unflatten([next(rest) if c else leaf for leaf, c in zip(leaves, chosen, strict=True)])
+
+    return [leaf for leaf, c in zip(leaves, chosen, strict=True) if c], with_others
+
+
+def is_real(leaf: Any) -> bool:
+    """Whether a leaf is an array of real numbers: one of Python's is part of the program."""
+    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
+
+
+def _path_of(tableau: Tableau, told: hybrid.Told, trajectory: _Trajectory) -> tuple[Any, tuple[Any, ...]]:
+    """Times and states (stage, lanes) at the stages of a step to the end of the stride or, in a landing, to the event.
+
+    The former are those of the run itself, the latter are found by its dense output.
+    """
+    stages = np.concatenate([np.zeros_like(tableau.weights)[None], tableau.stages])
+    times = np.concatenate([[0.0], tableau.times])[:, None]
+    to_event = dense_weights(tableau, times * told.fraction)
+    weights = jnp.where(told.landing, to_event, stages.T[..., None].astype(to_event.dtype))
+    t = trajectory.t + trajectory.h * times * jnp.where(told.landing, told.fraction, 1.0)
+    return t.astype(trajectory.t.dtype), jax.vmap(lambda w: in_one_loop(_Trajectory.at, trajectory, w), 1)(weights)
+
+
+def _along_the_path(system, params, mode, path):
+    """Linearise the flow at all points of a path: numbers (stage, lanes), and what is to be done with them."""
+    flow = LinearPart()
+
+    def at_point(params, mode, t, y):
+        reals, with_others = _reals(params)
+
+        def of_reals(reals, t, y):
+            return tuple(system.flow(with_others(reals), t, mode, jnp.stack(y))[0]), None
+
+        return flow.found(of_reals, reals, t, y)[2]
+
+    return jax.vmap(lambda t, y: in_one_loop(at_point, params, mode, t, y))(*path), flow
+
+
+def _at_the_event(system, tableau: Tableau, params, mode, told: hybrid.Told, trajectory: _Trajectory):
+    """Linearise the signals where the event is; elsewhere a lane has none, and nobody looks at what is found."""
+    seen = LinearPart()
+    t = trajectory.t + trajectory.h * told.fraction
+
+    def there(trajectory, fraction):
+        return trajectory.at(dense_weights(tableau, fraction))
+
+    def flow(params, mode, t, y):
+        slope, signals = system.flow(params, t, mode, jnp.stack(y))
+        return tuple(slope), tuple(signals)
+
+    def linearised(params, mode, t, y):
+        reals, with_others = _reals(params)
+        return seen.found(lambda reals, t, y: (flow(with_others(reals), mode, t, y)[1], None), reals, t, y)[2]
+
+    def onwards(params, mode, event, numbers, slope, signals):
+        """How signals and guard go on with time."""
+        still = [jnp.zeros_like(r) for r in _reals(params)[0]]
+        signal_slopes = tuple(seen.along(numbers, still, jnp.ones_like(slope[0]), slope))
+        _, guard_slope = jax.jvp(lambda g: _guard(system, params, mode, event, g), (signals,), (signal_slopes,))
+        return signal_slopes, guard_slope
+
+    # Apart, for a loop with more than some 250 numbers in memory is not vectorised.
+    y = in_one_loop(there, trajectory, told.fraction)
+    slope, signals = in_one_loop(flow, params, mode, t, y)
+    numbers = in_one_loop(linearised, params, mode, t, y)
+    signal_slopes, guard_slope = in_one_loop(onwards, params, mode, told.event, numbers, slope, signals)
+    return _Event(numbers, t, y, slope, signals, signal_slopes, guard_slope), seen
+
+
+def _guard(system, params, mode, event, signals):
+    """The guard that an event belongs to."""
+    return locate.of_event(system.guards(params, mode, jnp.stack(signals)), event)
+
+
+class _Walk:
+    """The derivative along one direction through the stages of a Runge-Kutta step of the linearised equations.
+
+    Each stage is a loop over the lanes. Rows of the state whose slope is another row, as positions have it, need no
+    slopes of their own: with the table's A, their stages are y + h c v + h^2 (A A) dv. Rows with no slope stay.
+    """
+
+    def __init__(self, tableau: Tableau, flow: LinearPart, before: int, rows: int) -> None:
+        self._flow = flow
+        stages = np.concatenate([np.zeros((1, len(tableau.weights) - 1)), tableau.stages[:, :-1]])
+        self._weights = np.concatenate([stages, tableau.weights[None, :-1]])  # (stages + 1, stages): the end is last
+        self._twice = self._weights @ stages
+        alike = [flow.alike(row) for row in range(rows)]
+        followed = [None if a is None or a < before or alike[a - before] is not None else a - before for a in alike]
+        self._follows = followed
+        self._own = [row for row in range(rows) if followed[row] is None and not flow.is_zero(row)]
+
+    def to_the_end(self, numbers, length, params_slopes, slopes):
+        """The state's derivative at the end of the step; `numbers` (stage, lanes) are those of the linearised flow."""
+        found: list[dict[int, Any]] = []
+        last = len(self._weights) - 2
+        for i in range(last + 1):
+
+            def stage(numbers, length, params_slopes, slopes, found, i=i):
+                t, *y = slopes
+                k = self._flow.along(numbers, params_slopes, t, self._at(i, length, y, found))
+                here = {row: k[row] for row in self._own}
+                return self._at(last + 1, length, y, [*found, here]) if i == last else here
+
+            found.append(in_one_loop(stage, [n[i] for n in numbers], length, params_slopes, slopes, found))
+        return found[-1]
+
+    def _at(self, i, length, y, found):
+        """The state at a stage, or at the end."""
+
+        def plus(start, weights, row, factor):
+            used = [(float(w), k[row]) for w, k in zip(weights, found, strict=False) if w != 0]
+            return start + factor * weighted_sum(*map(list, zip(*used, strict=True))) if used else start
+
+        state = list(y)
+        for row, followed in enumerate(self._follows):
+            if followed is not None:
+                along = y[row] + float(np.sum(self._weights[i])) * length * y[followed]
+                state[row] = plus(along, self._twice[i], followed, length * length)
+            elif row in self._own:
+                state[row] = plus(y[row], self._weights[i], row, length)
+        return state
+
+
+def _past_the_event(system) -> Callable:
+    """What the derivatives of the moving part are behind a machine step: with a transition, if the lane landed."""
+
+    def past(params, mode, told: hybrid.Told, event: _Event, params_slopes, slopes, end, signals):
+        reals, with_others = _reals(params)
+        _, guard = jax.jvp(
+            lambda reals, g: _guard(system, with_others(reals), mode, told.event, g),
+            (reals, event.signals),
+            (params_slopes, tuple(signals)),
+        )
+        falls = event.guard_slope != 0
+        later = -jnp.where(falls, guard / jnp.where(falls, event.guard_slope, 1.0), 0.0)
+
+        def transition(reals, t, y, signals):
+            _, y, _ = system.transition(with_others(reals), t, mode, told.event, jnp.stack(y), jnp.stack(signals))
+            return tuple(y)
+
+        t = slopes[0] + later
+        y, signals = (
+            tuple(s + later * k for s, k in zip(some, along, strict=True))
+            for some, along in ((end, event.slope), (signals, event.signal_slopes))
+        )
+        _, after = jax.jvp(transition, (reals, event.t, event.y, event.signals), (params_slopes, t, y, signals))
+        new = [jnp.where(told.landing, a, b) for a, b in zip([t, *after], [slopes[0], *end], strict=True)]
+        return [jnp.where(told.moved, a, b) for a, b in zip(new, slopes, strict=True)]
+
+    return past
