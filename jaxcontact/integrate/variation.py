@@ -112,7 +112,7 @@ class _Event(NamedTuple):
     slope: tuple[Any, ...]
     signals: tuple[Any, ...]
     signal_slopes: tuple[Any, ...]
-    guard_slope: Any
+    delay: Any  # how much later the event is for each unit that its guard is larger: 0 where the guard does not fall
 
 
 def _reals(params: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
@@ -181,14 +181,15 @@ def _at_the_event(system, tableau: Tableau, params, mode, told: hybrid.Told, tra
         still = [jnp.zeros_like(r) for r in _reals(params)[0]]
         signal_slopes = tuple(seen.along(numbers, still, jnp.ones_like(slope[0]), slope))
         _, guard_slope = jax.jvp(lambda g: _guard(system, params, mode, event, g), (signals,), (signal_slopes,))
-        return signal_slopes, guard_slope
+        falls = guard_slope != 0
+        return signal_slopes, jnp.where(falls, -1.0 / jnp.where(falls, guard_slope, 1.0), 0.0)
 
     # Apart, for a loop with more than some 250 numbers in memory is not vectorised.
     y = in_one_loop(there, trajectory, told.fraction)
     slope, signals = in_one_loop(flow, params, mode, t, y)
     numbers = in_one_loop(linearised, params, mode, t, y)
-    signal_slopes, guard_slope = in_one_loop(onwards, params, mode, told.event, numbers, slope, signals)
-    return _Event(numbers, t, y, slope, signals, signal_slopes, guard_slope), seen
+    signal_slopes, delay = in_one_loop(onwards, params, mode, told.event, numbers, slope, signals)
+    return _Event(numbers, t, y, slope, signals, signal_slopes, delay), seen
 
 
 def _guard(system, params, mode, event, signals):
@@ -255,8 +256,7 @@ def _past_the_event(system) -> Callable:
             (reals, event.signals),
             (params_slopes, tuple(signals)),
         )
-        falls = event.guard_slope != 0
-        later = -jnp.where(falls, guard / jnp.where(falls, event.guard_slope, 1.0), 0.0)
+        later = event.delay * guard
 
         def transition(reals, t, y, signals):
             _, y, _ = system.transition(with_others(reals), t, mode, told.event, jnp.stack(y), jnp.stack(signals))

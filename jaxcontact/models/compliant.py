@@ -155,7 +155,8 @@ def system(links: int, choices: Mapping[str, str], ends: str = "compression_end"
             new_mode = jnp.where(slid, friction.STICK, let_go)
         else:
             new_mode = jnp.where(slid, friction.mode_at_rest(F_hold, static_mu, F_n), let_go)
-        y = linkage.stack([*motion, jnp.maximum(peak, F_n), stretch, changes + jnp.where(switches, 1.0, 0.0)])
+        peak = jnp.where(F_n > peak, F_n, peak)
+        y = linkage.stack([*motion, peak, stretch, changes + jnp.where(switches, 1.0, 0.0)])
         return jnp.where(switches, new_mode, mode), y, event == _END
 
     return hybrid.HybridSystem(
