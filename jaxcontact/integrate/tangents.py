@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxcontact.integrate.machine import Machine, lane_wide
+from jaxcontact.lanewise import needed
 
 
 def with_tangents(machine: Machine, names: Sequence[str]) -> Machine:
@@ -29,8 +30,8 @@ def with_tangents(machine: Machine, names: Sequence[str]) -> Machine:
         lanes = jnp.broadcast_shapes(*(jnp.shape(value) for value in params.values()))
         begin = lambda p: lane_wide(machine.init(p), lanes)  # noqa: E731
         if carries(jax.eval_shape(begin, params)):
-            _, slopes = _push(lambda p: variation.part(begin(p)), params, names)
-            return begin(params), slopes
+            # Only what the part needs: the derivative of a flow that nobody asks for would be most of it.
+            return begin(params), needed(lambda p: _push(lambda q: variation.part(begin(q)), p, names)[1], params)
         return _push(begin, params, names)
 
     def bind(params):

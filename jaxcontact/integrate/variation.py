@@ -176,20 +176,19 @@ def _at_the_event(system, tableau: Tableau, params, mode, told: hybrid.Told, tra
         reals, with_others = _reals(params)
         return seen.found(lambda reals, t, y: (flow(with_others(reals), mode, t, y)[1], None), reals, t, y)[2]
 
-    def onwards(params, mode, event, numbers, slope, signals):
-        """How signals and guard go on with time."""
-        still = [jnp.zeros_like(r) for r in _reals(params)[0]]
-        signal_slopes = tuple(seen.along(numbers, still, jnp.ones_like(slope[0]), slope))
-        _, guard_slope = jax.jvp(lambda g: _guard(system, params, mode, event, g), (signals,), (signal_slopes,))
-        falls = guard_slope != 0
-        return signal_slopes, jnp.where(falls, -1.0 / jnp.where(falls, guard_slope, 1.0), 0.0)
+    def delay(params, mode, event, signals, signal_slopes):
+        _, falling = jax.jvp(lambda g: _guard(system, params, mode, event, g), (signals,), (signal_slopes,))
+        falls = falling != 0
+        return jnp.where(falls, -1.0 / jnp.where(falls, falling, 1.0), 0.0)
 
     # Apart, for a loop with more than some 250 numbers in memory is not vectorised.
     y = in_one_loop(there, trajectory, told.fraction)
     slope, signals = in_one_loop(flow, params, mode, t, y)
     numbers = in_one_loop(linearised, params, mode, t, y)
-    signal_slopes, delay = in_one_loop(onwards, params, mode, told.event, numbers, slope, signals)
-    return _Event(numbers, t, y, slope, signals, signal_slopes, delay), seen
+    still = [jnp.zeros_like(r) for r in _reals(params)[0]]
+    signal_slopes = tuple(in_one_loop(seen.along, numbers, still, jnp.ones_like(t), slope))
+    delays = in_one_loop(delay, params, mode, told.event, signals, signal_slopes)
+    return _Event(numbers, t, y, slope, signals, signal_slopes, delays), seen
 
 
 def _guard(system, params, mode, event, signals):

@@ -22,6 +22,7 @@ import numpy as np
 from jax.core import ShapedArray, Tracer
 from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
+from jax.interpreters.partial_eval import dce_jaxpr, dce_rules
 
 from jaxcontact.lanewise import scalars
 
@@ -75,6 +76,14 @@ def in_one_loop(function: Callable[..., Any], *arguments: Any) -> Any:
         jaxpr=jaxpr,
         kinds=tuple(kind for kind, is_used in zip(kinds, used, strict=True) if is_used),
     )
+    return jax.tree.structure(shape).unflatten(found)
+
+
+def needed(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Apply a function without doing what its results do not need, also inside its loops."""
+    closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    jaxpr, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
+    found = jaxpr_as_fun(ClosedJaxpr(jaxpr, closed.consts))(*jax.tree.leaves(arguments))
     return jax.tree.structure(shape).unflatten(found)
 
 
@@ -210,6 +219,27 @@ def _assembled(parts: list[Any], shape: tuple[int, ...]):
     return jnp.stack(parts).reshape(*shape, *parts[0].shape) if shape else parts[0]
 
 
+def _leave_out(used: list[bool], equation: Any):
+    """The same without results that nobody uses, and without what only they need."""
+    closed, kinds = equation.params["jaxpr"], equation.params["kinds"]
+    if not any(used):
+        return [False] * len(equation.invars), None
+    jaxpr, needed = dce_jaxpr(closed.jaxpr, used, instantiate=False)
+    if not any(kind == _LANES for kind, n in zip(kinds, needed, strict=True) if n):  # the loop would lose its length
+        first = next(i for i, kind in enumerate(kinds) if kind == _LANES)
+        jaxpr, needed = dce_jaxpr(closed.jaxpr, used, instantiate=[n or i == first for i, n in enumerate(needed)])
+    params = {
+        "jaxpr": ClosedJaxpr(jaxpr, closed.consts),
+        "kinds": tuple(kind for kind, n in zip(kinds, needed, strict=True) if n),
+    }
+    return needed, equation.replace(
+        invars=[v for v, n in zip(equation.invars, needed, strict=True) if n],
+        outvars=[v for v, u in zip(equation.outvars, used, strict=True) if u],
+        params=params,
+    )
+
+
+dce_rules[_loop_p] = _leave_out
 _loop_p.def_impl(lambda *arguments, **params: jax.jit(partial(_loop_p.bind, **params))(*arguments))
 mlir.register_lowering(_loop_p, mlir.lower_fun(_on_arrays, multiple_results=True))
 mlir.register_lowering(_loop_p, mlir.lower_fun(_for_cpu, multiple_results=True), platform="cpu")
