@@ -164,23 +164,25 @@ def _advance(system: HybridSystem, settings: Settings, params: Any, s: HybridSta
         error,
     )
 
-    def moved(after, before):
-        return jnp.where(verdict.moved, after, before)
-
+    t, y, mode, signals, slope = _apply(
+        system,
+        _chosen,
+        verdict.moved,
+        (arrival.t, arrival.y, arrival.mode, arrival.signals, arrival.slope),
+        (s.t, _parts(system, s.y), s.mode, tuple(s.signals), _parts(system, s.slope)),
+    )
     new = HybridState(
-        t=moved(arrival.t, s.t),
-        y=_whole(system, [moved(after, y) for after, y in zip(arrival.y, _parts(system, s.y), strict=True)]),
-        mode=moved(arrival.mode, s.mode),
-        signals=jnp.stack([moved(after, before) for after, before in zip(arrival.signals, s.signals, strict=True)]),
+        t=t,
+        y=_whole(system, y),
+        mode=mode,
+        signals=jnp.stack(signals),
         armed=jnp.stack(verdict.armed),
         h=verdict.h,
         error_before=verdict.error_before,
-        slope=_whole(system, [moved(k, old) for k, old in zip(arrival.slope, _parts(system, s.slope), strict=True)]),
+        slope=_whole(system, slope),
         later_slopes=slopes,
         landing=verdict.landing,
-        end_signals=jnp.stack(
-            [jnp.where(verdict.landing, new, old) for new, old in zip(arrival.signals, s.end_signals, strict=True)]
-        ),
+        end_signals=jnp.stack(_apply(system, _chosen, verdict.landing, arrival.signals, tuple(s.end_signals))),
         steps=verdict.steps,
         status=verdict.status,
     )
@@ -344,9 +346,8 @@ def _evaluations(system: HybridSystem, tableau: Tableau, params, s: HybridState)
 
     def on_the_way(i, slopes, _signals) -> _Target:
         weights = jnp.where(s.landing, at_nodes[i].reshape(-1, *lanes), stages[i].reshape(-1, *lanes))
-        y = _inside(system, tableau, s.y, s.h, s.slope, slopes, weights)
-        if system.one_loop:  # what the flow does not look at need not be known here
-            y = tuple(start[k] if k in system.unseen else row for k, row in enumerate(y))
+        # In one loop, what the flow does not look at need not be known here.
+        y = _inside(system, tableau, s.y, s.h, s.slope, slopes, weights, system.unseen if system.one_loop else ())
         t = s.t + s.h * jnp.where(s.landing, node_times[i], times[i])
         return _Target(t, s.mode, y, jnp.zeros_like(s.mode), jnp.zeros_like(s.h), jnp.zeros_like(s.landing))
 
@@ -378,9 +379,8 @@ def _evaluations(system: HybridSystem, tableau: Tableau, params, s: HybridState)
             target = jax.lax.cond(i < inner, on_the_way, at_the_end, jnp.minimum(i, inner - 1), slopes, signals)
         slope, here, finite = _apply(system, flow, params, target.t, target.mode, target.y)
         # A landing keeps the slopes of the stride that it is inside of.
-        slopes = tuple(
-            _with_row(part, i, jnp.where(s.landing, _row(part, i), k)) for part, k in zip(slopes, slope, strict=True)
-        )
+        kept = _apply(system, _chosen, s.landing, tuple(_row(part, i) for part in slopes), slope)
+        slopes = tuple(_with_row(part, i, k) for part, k in zip(slopes, kept, strict=True))
         signals = tuple(_with_row(rows, i, row) for rows, row in zip(signals, here, strict=True))
         return (slopes, signals, target, slope, sound & finite), None
 
@@ -436,17 +436,30 @@ def _weights_at_nodes(tableau: Tableau):
     return powers @ tableau.dense.T
 
 
-def _inside(system, tableau: Tableau, y, h, first, later, weights) -> tuple[jax.Array, ...]:
-    """The start plus h times a weighted sum of slopes, in parts; `weights` is (slopes, *lanes)."""
+def _inside(system, tableau: Tableau, y, h, first, later, weights, but=()) -> tuple[jax.Array, ...]:
+    """The start plus h times a weighted sum of slopes, in parts; `weights` is (slopes, *lanes). Rows of `but` stay."""
+    if tableau.kick_drift:
+        new = list(_sums(h, weights, _parts(system, y), _parts(system, first), later))
+        n, share = system.positions, jnp.sum(weights, axis=0)
+        whole = _whole(system, new)  # positions move with the new velocities
+        return _parts(system, whole.at[:n].set(y[:n] + h * share * whole[n : 2 * n]))
+    parts = _parts(system, y), _parts(system, first), later
+    chosen = [k for k in range(len(later)) if k not in but]
+    found = iter(_apply(system, _sums, h, weights, *(tuple(part[k] for k in chosen) for part in parts)))
+    return tuple(row if k in but else next(found) for k, row in enumerate(parts[0]))
+
+
+def _sums(h, weights, y, first, later) -> tuple[jax.Array, ...]:
     new = []
-    for start, slope, part in zip(_parts(system, y), _parts(system, first), later, strict=True):
+    for start, slope, part in zip(y, first, later, strict=True):
         shaped = weights.reshape(len(weights), *(1,) * (slope.ndim + 1 - weights.ndim), *weights.shape[1:])
         new.append(start + h * weighted_sum(list(shaped), [slope, *part]))
-    if tableau.kick_drift:  # positions move with the new velocities
-        n, share = system.positions, jnp.sum(weights, axis=0)
-        whole = _whole(system, new)
-        new = _parts(system, whole.at[:n].set(y[:n] + h * share * whole[n : 2 * n]))
     return tuple(new)
+
+
+def _chosen(condition, yes, no):
+    """Of two trees, part by part, the one that a lane's condition chooses."""
+    return jax.tree.map(lambda one, other: jnp.where(condition, one, other), yes, no)
 
 
 def _error_norm(system: HybridSystem, tableau: Tableau, settings: Settings, s: HybridState, slopes, arrival: _Arrival):
