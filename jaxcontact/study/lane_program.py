@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxcontact.integrate.machine import Machine, lane_wide
 from jaxcontact.integrate.settings import Settings
@@ -138,15 +138,21 @@ def compiled_program(build: Builder, devices: tuple[Any, ...]):
         after = lane_program(build, carry, queue, count, constants, settings, budget, drain)
         return jax.tree.map(lambda a: a[None], after)
 
-    split, shared = PartitionSpec("device"), PartitionSpec()
+    split, shared, mesh = PartitionSpec("device"), PartitionSpec(), Mesh(np.array(devices), ("device",))
     mapped = jax.shard_map(
         on_one_device,
-        mesh=Mesh(np.array(devices), ("device",)),
+        mesh=mesh,
         in_specs=(split, split, split, shared, shared, shared, shared),
         out_specs=split,
         check_vma=False,
     )
-    return jax.jit(mapped, donate_argnums=0, compiler_options=_options(devices[0].platform))
+    return jax.jit(
+        mapped,
+        donate_argnums=0,
+        # On a single device some would be called unsplit, and the next call, a stranger, would take a slower way.
+        out_shardings=NamedSharding(mesh, split),
+        compiler_options=_options(devices[0].platform),
+    )
 
 
 # How XLA shall compile for a CPU. Its newer emitter of fused loops leaves those over directions and lanes unvectorised
