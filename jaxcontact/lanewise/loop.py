@@ -22,8 +22,11 @@ import numpy as np
 from jax.core import ShapedArray, Tracer
 from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
 
 from jaxcontact.lanewise import scalars
+from jaxcontact.lanewise.written import Writer, Written
 
 # Axes behind an operand's own: none (shared by all lanes), the lanes', or those of directions and lanes.
 _SHARED, _LANES, _DIRECTIONS = range(3)
@@ -117,16 +120,17 @@ def _on_arrays(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
     return jax.vmap(function, [None if kind == _SHARED else -1 for kind in kinds], -1)(*arguments)
 
 
-def _as_reduction(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
-    """The same as one loop, for a CPU."""
-    directions, lanes = _sizes([np.shape(a) for a in arguments], kinds)
+def _as_reduction(context, *values, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
+    """The same as one loop, for a CPU: operation by operation (`written`)."""
+    directions, lanes = _sizes([a.shape for a in context.avals_in], kinds)
     room = (lanes,) if directions is None else (directions, lanes)
-    operands, places = [], []
-    for value, aval in zip(arguments, jaxpr.in_avals, strict=True):
+    operands, types, places = [], [], []
+    for value, aval, given in zip(values, jaxpr.in_avals, context.avals_in, strict=True):
         place = np.empty(aval.shape, int)
         for index in np.ndindex(aval.shape):
             place[index] = len(operands)
-            operands.append(jnp.broadcast_to(value[index] if index else value, (2, *room)))
+            operands.append(_twice(_number_of(value, index, given), given.shape[aval.ndim :], room))
+            types.append(given.dtype)
         places.append(place)
 
     # Each result takes the room of an operand of its type.
@@ -135,37 +139,76 @@ def _as_reduction(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
     for aval in jaxpr.out_avals:
         room_of = np.empty(aval.shape, int)
         for index in np.ndindex(aval.shape):
-            slot = next((i for i in free if operands[i].dtype == aval.dtype), None)
+            slot = next((i for i in free if types[i] == aval.dtype), None)
             if slot is None:
                 slot = len(operands)
-                operands.append(jnp.zeros((2, *room), aval.dtype))
+                operands.append(_twice(mlir.ir_constant(np.zeros((), aval.dtype)), (), room))
+                types.append(aval.dtype)
             else:
                 free.remove(slot)
             room_of[index] = slot
         rooms.append(room_of)
 
-    def last(_before, numbers):
+    kinds_of_numbers = [mlir.dtype_to_ir_type(np.dtype(dtype)) for dtype in types]
+    single = [ir.RankedTensorType.get((), kind) for kind in kinds_of_numbers]
+    loop = stablehlo.ReduceOp(
+        [ir.RankedTensorType.get(room, kind) for kind in kinds_of_numbers],
+        operands,
+        [mlir.ir_constant(np.zeros((), dtype)) for dtype in types],
+        mlir.dense_int_array((0,)),
+    )
+    body = loop.regions[0].blocks.append(*single, *single)
+    with ir.InsertionPoint(body):
+        writer = Writer(context)
+        numbers = [
+            Written(writer, value, np.dtype(dtype))
+            for value, dtype in zip(list(body.arguments)[len(operands) :], types, strict=True)
+        ]
         found = scalars.evaluate(jaxpr, [scalars.picked(numbers, place) for place in places])
-        results: list[Any] = [np.zeros((), o.dtype) for o in operands]
-        for room_of, values in zip(rooms, found, strict=True):
+        results: list[Any] = [np.zeros((), dtype) for dtype in types]
+        for room_of, rows in zip(rooms, found, strict=True):
             for index in np.ndindex(room_of.shape):
-                results[room_of[index]] = values[index]
-        return tuple(jnp.asarray(r, o.dtype) for r, o in zip(results, operands, strict=True))
-
-    nothing = tuple(jnp.zeros((), o.dtype) for o in operands)
+                number, slot = rows[index], room_of[index]
+                results[slot] = number if isinstance(number, Written) else np.asarray(number, types[slot])
+        stablehlo.return_([writer.value_of(number) for number in results])
     # The barrier uses all results: looking for what unused ones need, StableHLO would go through every path to them.
-    found = jax.lax.optimization_barrier(jax.lax.reduce(tuple(operands), nothing, last, (0,)))
-    return [_assembled([found[i] for i in room_of.flat], room_of.shape) for room_of in rooms]
+    kept = stablehlo.OptimizationBarrierOp(list(loop.results)).results
+    return [_assembled([kept[i] for i in room_of.flat], room_of.shape, room) for room_of in rooms]
 
 
-def _assembled(parts: list[Any], shape: tuple[int, ...]):
+def _array_type(value: Any, shape: Sequence[int]):
+    """The type of an array of such numbers."""
+    return ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
+
+
+def _number_of(value: Any, index: tuple[int, ...], aval: ShapedArray):
+    """One number of a small array, with the axes behind those of the array."""
+    if not index:
+        return value
+    rest = aval.shape[len(index) :]
+    limits = (*(i + 1 for i in index), *rest)
+    starts, strides = (*index, *(0 for _ in rest)), (1 for _ in limits)
+    part = stablehlo.slice(value, *(mlir.dense_int_array(tuple(n)) for n in (starts, limits, strides)))
+    return stablehlo.reshape(_array_type(value, rest), part)
+
+
+def _twice(value: Any, shape: tuple[int, ...], room: tuple[int, ...]):
+    """Two copies of a number, wherever lanes have room for it."""
+    axes = mlir.dense_int_array(tuple(range(1 + len(room) - len(shape), 1 + len(room))))
+    return stablehlo.broadcast_in_dim(_array_type(value, (2, *room)), value, axes)
+
+
+def _assembled(parts: list[Any], shape: tuple[int, ...], room: tuple[int, ...]):
     """Arrays of lanes put together; best left to the caller, who knows whether he needs them so."""
-    return jnp.stack(parts).reshape(*shape, *parts[0].shape) if shape else parts[0]
+    if not shape:
+        return parts[0]
+    rows = [stablehlo.reshape(_array_type(part, (1, *room)), part) for part in parts]
+    return stablehlo.reshape(_array_type(parts[0], (*shape, *room)), stablehlo.concatenate(rows, mlir.i64_attr(0)))
 
 
 _loop_p.def_impl(lambda *arguments, **params: jax.jit(partial(_loop_p.bind, **params))(*arguments))
 mlir.register_lowering(_loop_p, mlir.lower_fun(_on_arrays, multiple_results=True))
-mlir.register_lowering(_loop_p, mlir.lower_fun(_as_reduction, multiple_results=True), platform="cpu")
+mlir.register_lowering(_loop_p, _as_reduction, platform="cpu")
 
 
 # ---------------------------------------------------------------- derivatives

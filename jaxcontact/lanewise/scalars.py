@@ -2,7 +2,8 @@
 
 A small array is held as a numpy array of objects, each a traced number or, where its value is known, a number. Taking
 apart, stacking and transposing then cost nothing, and loops of a fixed length are unrolled: what is left is arithmetic
-alone, which a compiler can run over many lanes in one loop.
+alone, which a compiler can run over many lanes in one loop. The numbers may be JAX's, while it traces, or those of a
+program that is being written (`written`).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jax.extend.core import primitives as p
 
+from jaxcontact.lanewise.written import Written, write
 from jaxcontact.safemath import keep_p
 
 Numbers = np.ndarray  # of objects: traced numbers, or numpy's
@@ -94,7 +96,7 @@ def _one(numbers: Any) -> Numbers:
 
 
 def _is_known(number: Any) -> bool:
-    return not isinstance(number, Tracer)
+    return not isinstance(number, Written | Tracer)
 
 
 def _bind(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -110,6 +112,8 @@ def _bind(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> An
                 return other
     if primitive is p.select_n_p and _is_known(operands[0]):
         return operands[1 + int(operands[0])]
+    if any(isinstance(o, Written) for o in operands):
+        return write(primitive, operands, params)
     return primitive.bind(*operands, **params)
 
 
@@ -174,7 +178,7 @@ _STRUCTURE: dict[str, Callable[[list[Numbers], dict[str, Any], tuple[int, ...]],
 def _reduced(numbers: Numbers, axes: Sequence[int], combine: Callable[[Any, Any], Any]) -> Numbers:
     for axis in sorted(axes, reverse=True):
         rows = np.moveaxis(numbers, axis, 0)
-        numbers = _filled(rows.shape[1:], lambda index, rows=rows: reduce(combine, [row[index] for row in rows]))
+        numbers = _filled(rows.shape[1:], lambda index, rows=rows: reduce(combine, rows[:, *index]))
     return numbers
 
 
@@ -205,10 +209,11 @@ def _arg(primitive: Any, numbers: Numbers, params: dict[str, Any]) -> Numbers:
     rows = np.moveaxis(numbers, axis, 0)
 
     def number(index: tuple[int, ...]) -> Any:
-        best, where = rows[0][index], kind(0)
-        for i, row in enumerate(rows[1:], 1):
-            wins = _bind(better, [_as_number(row[index]), _as_number(best)], {})
-            best = _bind(p.select_n_p, [wins, best, row[index]], {})
+        column = rows[:, *index]
+        best, where = column[0], kind(0)
+        for i, one in enumerate(column[1:], 1):
+            wins = _bind(better, [_as_number(one), _as_number(best)], {})
+            best = _bind(p.select_n_p, [wins, best, one], {})
             where = _bind(p.select_n_p, [wins, where, kind(i)], {})
         return where
 
@@ -217,7 +222,7 @@ def _arg(primitive: Any, numbers: Numbers, params: dict[str, Any]) -> Numbers:
 
 def _as_number(value: Any) -> Any:
     """Truth values are compared as numbers."""
-    if np.result_type(value) == np.bool_:
+    if (value.dtype if isinstance(value, Written | Tracer) else np.result_type(value)) == np.bool_:
         return _bind(
             p.convert_element_type_p, [value], {"new_dtype": np.dtype(np.int32), "weak_type": False, "sharding": None}
         )
