@@ -164,11 +164,16 @@ _CPU_OPTIONS: dict[str, bool | int] = {"xla_cpu_use_fusion_emitters": False, "xl
 @cache
 def _options(platform: str) -> dict[str, bool | int]:
     """Those options for a platform that this version of XLA knows."""
-    known = {}
-    for name, value in _CPU_OPTIONS.items() if platform == "cpu" else ():
-        try:
-            jax.jit(lambda x: x + 1.0, compiler_options={name: value}).lower(0.0).compile()
-        except jax.errors.JaxRuntimeError:
-            continue
-        known[name] = value
-    return known
+    if platform != "cpu":
+        return {}
+    if _are_known(_CPU_OPTIONS):  # usually; each question takes 20 ms
+        return _CPU_OPTIONS
+    return {name: value for name, value in _CPU_OPTIONS.items() if _are_known({name: value})}
+
+
+def _are_known(options: dict[str, bool | int]) -> bool:
+    try:
+        jax.jit(lambda x: x + 1.0, compiler_options=options).lower(0.0).compile()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
