@@ -141,7 +141,7 @@ def measure_scale(tell: Tell = silent, *, short: bool = False) -> Part:
         Row(
             f"cost of one of {row.configurations:,} over one of {largest.configurations:,}",
             row.each_us / largest.each_us,
-            f"the same sweep with more configurations; with the {row.once:.3f} s that a store takes once, however large: "
+            f"the same sweep with more configurations; with the {row.once:.3f} s that a store of any size takes once: "
             f"{row.all_us / largest.all_us:.2f}",
         )
         for row in sizes[:-1]

@@ -24,7 +24,8 @@ from jaxcontact.integrate.settings import Settings
 from jaxcontact.study.lane_program import Builder, Carry, compiled_program, machine_shapes
 
 # How many lanes a device has at most by default. A CPU's are few enough for the states to stay in its cache (measured
-# on the crutch: 128 lanes a tenth slower, 512 alike); an accelerator needs enough to be busy.
+# on the crutch: 128 lanes a tenth slower, 512 alike or slower; float32 has room for twice as many, and is a tenth
+# faster with them); an accelerator needs enough to be busy.
 CPU_LANES, ACCELERATOR_LANES = 256, 2**15
 _QUEUES = (1, 4, 32)  # configurations in a device's queue, per lane
 _MOST_BYTES = {"cpu": 2**27}  # that lanes and results may take on a device; time histories are large
@@ -116,7 +117,8 @@ class LaneDriver:
     ) -> None:
         available = tuple(devices) if devices is not None else tuple(jax.local_devices())
         on_cpu = available[0].platform == "cpu"
-        usual = lanes or (CPU_LANES if on_cpu else ACCELERATOR_LANES)
+        on_cpu_usual = CPU_LANES * 8 // np.dtype(jnp.result_type(float)).itemsize
+        usual = lanes or (on_cpu_usual if on_cpu else ACCELERATOR_LANES)
         self._devices = available[: max(1, min(len(available), -(-total // usual)))]
         each = -(-total // len(self._devices))
         self._lanes = lanes if lanes and each >= lanes else _fitting(each, usual, on_cpu)
@@ -243,7 +245,7 @@ class LaneDriver:
         place = np.asarray(self._carry.place)
         at_work = place < queue + lanes
         place = np.where(at_work, queue + np.arange(lanes, dtype=np.int32), place)
-        # Only these: to look at what is there already takes as long as to send it.
+        # Only these: to look at all that is there already would take a millisecond.
         fresh = entries, counts, {"place": place, "next": np.zeros_like(counts), "steps": np.zeros_like(counts)}
         entries, on_devices, anew = jax.device_put(fresh, self._split)
         self._carry = self._carry._replace(**anew)
