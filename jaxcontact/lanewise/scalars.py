@@ -62,17 +62,17 @@ _REDUCTIONS = {
 
 def evaluate(closed: ClosedJaxpr, arguments: Sequence[Numbers]) -> list[Numbers]:
     """Carry out a traced function on small arrays of numbers."""
-    kinds = [v.aval.dtype for v in closed.jaxpr.constvars]
-    return _evaluate(closed.jaxpr, [_known(*c) for c in zip(closed.consts, kinds, strict=True)], arguments)
+    consts = zip(closed.consts, closed.jaxpr.constvars, strict=True)
+    return _evaluate(closed.jaxpr, [_known(const, variable.aval) for const, variable in consts], arguments)
 
 
 def _evaluate(jaxpr: Jaxpr, consts: Sequence[Numbers], arguments: Sequence[Numbers]) -> list[Numbers]:
     values: dict[Any, Numbers] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *arguments), strict=True))
     for equation in jaxpr.eqns:
-        operands = [_known(v.val, v.aval.dtype) if isinstance(v, Literal) else values[v] for v in equation.invars]
+        operands = [_known(v.val, v.aval) if isinstance(v, Literal) else values[v] for v in equation.invars]
         found = _carry_out(equation, operands)
         values.update(zip(equation.outvars, found, strict=True))
-    return [_known(v.val, v.aval.dtype) if isinstance(v, Literal) else values[v] for v in jaxpr.outvars]
+    return [_known(v.val, v.aval) if isinstance(v, Literal) else values[v] for v in jaxpr.outvars]
 
 
 def picked(numbers: Sequence[Any], places: np.ndarray) -> Numbers:
@@ -80,9 +80,9 @@ def picked(numbers: Sequence[Any], places: np.ndarray) -> Numbers:
     return _filled(places.shape, lambda index: numbers[places[index]])
 
 
-def _known(value: Any, kind: np.dtype) -> Numbers:
+def _known(value: Any, aval: Any) -> Numbers:
     """A constant as numbers of the type that it has in the function: a Python number itself does not say which."""
-    array = np.asarray(value, kind)
+    array = np.asarray(value, aval.dtype)
     numbers = np.empty(array.shape, object)
     for index in np.ndindex(array.shape):
         numbers[index] = array[index]

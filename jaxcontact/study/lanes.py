@@ -161,7 +161,7 @@ class LaneDriver:
                 self._shrink(error)
                 continue
             if batch is None:
-                if self._bytes <= _MOST_BYTES_KEPT:
+                if self._carry is not None and self._bytes <= _MOST_BYTES_KEPT:
                     self._legacy.carry.append(self._carry)
                     self._carry = None
                 return
