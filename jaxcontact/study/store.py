@@ -137,9 +137,6 @@ class Store:
 
     def read(self, chunk: Chunk) -> dict[str, np.ndarray]:
         """Read a chunk of every variable that is filled chunk by chunk."""
-        if not self._arrays:  # opened once: to look an array up takes as long as to read a small chunk of it
-            group = zarr.open_group(self.folder / RESULTS, mode="r", zarr_format=2, use_consolidated=False)
-            self._arrays = {variable.name: group[variable.name] for variable in self._in_chunks}
         return {v.name: np.asarray(self._arrays[v.name][chunk.where or ...]) for v in self._in_chunks}
 
     def begin_merge(self, note: Mapping[str, Any]) -> int:
@@ -231,8 +228,16 @@ class Store:
             self._variables.append(_merge_note(self._study))
             self._attrs["merges"] = json.dumps(self.merges)
         self._in_chunks = [variable for variable in self._variables if variable.in_chunks]
-        self._arrays: dict[str, Any] = {}
+        self._opened: dict[str, Any] = {}
         self._lay_out()
+
+    @property
+    def _arrays(self) -> dict[str, Any]:
+        """Opened once, and only if looked at: to look an array up takes as long as to read a small chunk of it."""
+        if not self._opened:
+            group = zarr.open_group(self.folder / RESULTS, mode="r+", zarr_format=2, use_consolidated=False)
+            self._opened = {variable.name: group[variable.name] for variable in self._in_chunks}
+        return self._opened
 
     def _lay_out(self) -> None:
         """Write metadata and axes beside, then move what differs into place, file by file; chunks stay as they are."""
