@@ -29,6 +29,7 @@ def test_sizes_up_to_the_largest_on_all_devices_and_one_on_a_single_one(cheap, t
     assert [(row.configurations, row.devices) for row in rows] == [(1000, 2), (10_000, 2), (20_000, 2), (20_000, 1)]
     for row in rows:
         assert 0 < row.ready < row.seconds and row.each_us > 0 and row.resident_mb > 10
+        assert row.opened > 0 and row.once < row.seconds and row.all_us > row.each_us  # what is paid once is not hidden
         assert row.seconds >= row.ready + 1e-6 * row.each_us * row.configurations - 1e-6
         assert row.loss > 0  # lanes wait for each other, and nothing runs fewer steps than it needs
     assert [set(entry) for entry in json.loads((tmp_path / "bench.json").read_text())] == 4 * [set(vars(rows[0]))]

@@ -83,6 +83,35 @@ def test_small_batches_cost_no_more_than_large_ones():
     assert cut < 1.05 * whole
 
 
+def test_one_batch_is_one_call_once_the_pace_is_known(monkeypatch):
+    """A second driver of the same program takes over pace and lanes, and nothing else of the first."""
+    compiled, calls = lanes.compiled_program, []
+
+    def counted(build, devices):
+        program = compiled(build, devices)
+        return lambda *arguments: calls.append(int(arguments[-2])) or program(*arguments)
+
+    monkeypatch.setattr(lanes, "compiled_program", counted)
+    steps = np.random.default_rng(3).integers(20, 60, 400)
+    first, _ = [run_counts([steps], size=16) for _ in range(3)][-1]
+    calls.clear()
+    second, tally = run_counts([steps[::-1]], size=16, gain=5.0)
+    assert len(calls) == 1 and tally.runs == 400
+    assert second[0]["steps"].tolist() == steps[::-1].tolist() and set(second[0]["gain"]) == {5.0}
+    assert second[0]["twice"].tolist() == first[0]["twice"][::-1].tolist()
+
+
+def test_a_core_has_lanes_for_as_many_bytes_in_either_number_type():
+    def lanes_for(total):
+        return LaneDriver(
+            counting, Settings(), {"gain": 3.0}, ["steps"], total=total, devices=jax.local_devices()[:1]
+        )._lanes
+
+    assert [lanes_for(total) for total in (1, 8, 100, 255, 256, 10**6)] == [1, 8, 64, 64, 256, 256]
+    with jax.enable_x64(False):
+        assert [lanes_for(total) for total in (1, 8, 100, 511, 512, 10**6)] == [1, 8, 128, 128, 512, 512]
+
+
 def test_when_memory_runs_out_lanes_are_halved_and_nothing_is_lost(monkeypatch):
     compiled = lanes.compiled_program
 

@@ -80,6 +80,37 @@ def test_the_loop_is_one_and_has_no_other_way_in(given):
         in_one_loop(jnp.sort, given[1])
 
 
+def test_every_operation_is_written_as_jax_does_it(given):
+    """With a form of its own in the loop, left to JAX, or known before: the same to the last bit."""
+
+    def operations(a, b, n):
+        other, kind = (jnp.float32(0.1) * a.astype(jnp.float32)).astype(a.dtype), n % 3
+        real = [a + b, a - b, a * b, a / b, -a, jnp.maximum(a, b), jnp.minimum(a, b), jnp.abs(a), jnp.floor(a), a**2]
+        real += [
+            jnp.round(b),
+            jnp.sign(a),
+            jnp.where(a > b, a, b),
+            jnp.clip(a, -0.5, 0.5),
+            other,
+            n * a,
+            kind.astype(a.dtype) + 0.5,
+        ]
+        true = [a < b, a <= b, a > b, a >= b, a == b, a != b, n == 3, (a < 0) | (b < 0), (a < 0) & (b < 0), ~(a < 0)]
+        true += [(a < 0) ^ (b < 0), jnp.isfinite(a / (b - b)), n.astype(bool), (a < 0) == (b < 0)]
+        whole = [kind, n // 2, n << 2, n >> 1, a.astype(jnp.int32), jnp.argmax(jnp.stack([a < b, a > b]))]
+        known = jax.lax.bitcast_convert_type(jnp.float32(1.5), jnp.int32) >> 20
+        return real, true, [*whole, known + jnp.zeros_like(n)], jax.lax.select_n(kind.astype(jnp.int32), a, b, a - b)
+
+    arrays = given[0]["a"], given[1][0], np.arange(LANES) - 5
+    for number in (np.float64, np.float32):
+        a, b = (x.astype(number) for x in arrays[:2])
+        found = jax.jit(lambda *x: in_one_loop(operations, *x))(a, b, arrays[2])
+        with whole_arrays():
+            expected = jax.jit(lambda *x: jax.vmap(operations, out_axes=-1)(*x))(a, b, arrays[2])
+        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            assert one.dtype == other.dtype and np.array_equal(one, other)
+
+
 def test_powers_in_lanes_are_powers():
     x = np.logspace(-290, 290, 2001)
     for exponent in (-0.2, -0.14, 0.08, 1.0):

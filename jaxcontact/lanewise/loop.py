@@ -24,7 +24,7 @@ from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters.partial_eval import dce_jaxpr, dce_rules
 
-from jaxcontact.lanewise import scalars
+from jaxcontact.lanewise.on_cpu import write_loop
 
 # Axes behind an operand's own: none (shared by all lanes), the lanes', or those of directions and lanes.
 _SHARED, _LANES, _DIRECTIONS = range(3)
@@ -126,97 +126,10 @@ def _on_arrays(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
     return jax.vmap(function, [None if kind == _SHARED else -1 for kind in kinds], -1)(*arguments)
 
 
-def _as_reduction(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
-    """The same as one loop, for a CPU."""
-    directions, lanes = _sizes([np.shape(a) for a in arguments], kinds)
+def _on_cpu(context, *values, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
+    directions, lanes = _sizes([a.shape for a in context.avals_in], kinds)
     room = (lanes,) if directions is None else (directions, lanes)
-    operands, places = [], []
-    for value, aval in zip(arguments, jaxpr.in_avals, strict=True):
-        place = np.empty(aval.shape, int)
-        for index in np.ndindex(aval.shape):
-            place[index] = len(operands)
-            operands.append(jnp.broadcast_to(value[index] if index else value, (2, *room)))
-        places.append(place)
-
-    # Each result takes the room of an operand of its type.
-    free = list(range(len(operands)))
-    rooms = []
-    for aval in jaxpr.out_avals:
-        room_of = np.empty(aval.shape, int)
-        for index in np.ndindex(aval.shape):
-            slot = next((i for i in free if operands[i].dtype == aval.dtype), None)
-            if slot is None:
-                slot = len(operands)
-                operands.append(jnp.zeros((2, *room), aval.dtype))
-            else:
-                free.remove(slot)
-            room_of[index] = slot
-        rooms.append(room_of)
-
-    def last(_before, numbers):
-        found = scalars.evaluate(jaxpr, [scalars.picked(numbers, place) for place in places])
-        results: list[Any] = [np.zeros((), o.dtype) for o in operands]
-        for room_of, values in zip(rooms, found, strict=True):
-            for index in np.ndindex(room_of.shape):
-                results[room_of[index]] = values[index]
-        return tuple(jnp.asarray(r, o.dtype) for r, o in zip(results, operands, strict=True))
-
-    nothing = tuple(jnp.zeros((), o.dtype) for o in operands)
-    # The barrier uses all results: looking for what unused ones need, StableHLO would go through every path to them.
-    found = jax.lax.optimization_barrier(jax.lax.reduce(tuple(operands), nothing, last, (0,)))
-    return [_assembled([found[i] for i in room_of.flat], room_of.shape) for room_of in rooms]
-
-
-def _as_root(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
-    """The same as one loop, for a CPU, where all operations are cheap: they go before a reduction that only ends them.
-
-    XLA merges cheap operations with what needs them, so that all are done in the reduction's loop. Nothing is written
-    for operands there, and any number of them may be shared by all directions.
-    """
-    directions, lanes = _sizes([np.shape(a) for a in arguments], kinds)
-    room = (lanes,) if directions is None else (directions, lanes)
-    operands = []
-    for value, aval in zip(arguments, jaxpr.in_avals, strict=True):
-        numbers = np.empty(aval.shape, object)
-        for index in np.ndindex(aval.shape):
-            numbers[index] = jnp.broadcast_to(value[index] if index else value, room)
-        operands.append(numbers)
-    found = scalars.evaluate(jaxpr, operands)
-    shapes = [f.shape for f in found]
-    flat = [jnp.broadcast_to(jnp.asarray(n, a.dtype), (2, *room)) for f, a in zip(found, jaxpr.out_avals, strict=True) for n in f.flat]
-    nothing = tuple(jnp.zeros((), f.dtype) for f in flat)
-    whole = iter(jax.lax.reduce(tuple(flat), nothing, lambda _before, last: last, (0,)))
-    return [_assembled([next(whole) for _ in np.ndindex(shape)], shape) for shape in shapes]
-
-
-_CHEAP = {
-    *("add", "sub", "mul", "neg", "select_n", "add_any", "convert_element_type", "lt", "le", "gt", "ge", "eq", "ne"),
-    *("and", "or", "not", "max", "min", "abs", "sign", "jit", "pjit", "stop_gradient", "keep", "copy"),
-    *("broadcast_in_dim", "slice", "reshape", "squeeze", "stack", "concatenate", "transpose", "iota", "reduce_sum"),
-}
-
-
-@lru_cache(maxsize=256)
-def _is_cheap(closed: ClosedJaxpr) -> bool:
-    return _all_cheap(closed.jaxpr)
-
-
-def _all_cheap(jaxpr: Any) -> bool:
-    return all(
-        e.primitive.name in _CHEAP
-        and (e.primitive.name not in ("jit", "pjit") or _all_cheap(e.params["jaxpr"].jaxpr))
-        for e in jaxpr.eqns
-    )
-
-
-def _for_cpu(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
-    form = _as_root if len(jaxpr.in_avals) > 2 * len(jaxpr.out_avals) and _is_cheap(jaxpr) else _as_reduction
-    return form(*arguments, jaxpr=jaxpr, kinds=kinds)
-
-
-def _assembled(parts: list[Any], shape: tuple[int, ...]):
-    """Arrays of lanes put together; best left to the caller, who knows whether he needs them so."""
-    return jnp.stack(parts).reshape(*shape, *parts[0].shape) if shape else parts[0]
+    return write_loop(context, values, jaxpr, [kind == _SHARED for kind in kinds], room)
 
 
 def _leave_out(used: list[bool], equation: Any):
@@ -242,7 +155,7 @@ def _leave_out(used: list[bool], equation: Any):
 dce_rules[_loop_p] = _leave_out
 _loop_p.def_impl(lambda *arguments, **params: jax.jit(partial(_loop_p.bind, **params))(*arguments))
 mlir.register_lowering(_loop_p, mlir.lower_fun(_on_arrays, multiple_results=True))
-mlir.register_lowering(_loop_p, mlir.lower_fun(_for_cpu, multiple_results=True), platform="cpu")
+mlir.register_lowering(_loop_p, _on_cpu, platform="cpu")
 
 
 # ---------------------------------------------------------------- derivatives

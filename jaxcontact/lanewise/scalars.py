@@ -2,7 +2,8 @@
 
 A small array is held as a numpy array of objects, each a traced number or, where its value is known, a number. Taking
 apart, stacking and transposing then cost nothing, and loops of a fixed length are unrolled: what is left is arithmetic
-alone, which a compiler can run over many lanes in one loop.
+alone, which a compiler can run over many lanes in one loop. The numbers may be JAX's, while it traces, or those of a
+program that is being written (`written`).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,10 +15,12 @@ from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jax.extend.core import primitives as p
 
+from jaxcontact.lanewise.written import Written, write
 from jaxcontact.safemath import keep_p
 
 Numbers = np.ndarray  # of objects: traced numbers, or numpy's
 
+# What is done with known numbers at once: left to JAX, each kind would be compiled, for 15 ms.
 _KNOWN: dict[Any, Callable[..., Any]] = {
     p.add_p: np.add,
     p.sub_p: np.subtract,
@@ -32,6 +35,10 @@ _KNOWN: dict[Any, Callable[..., Any]] = {
     p.and_p: np.bitwise_and,
     p.or_p: np.bitwise_or,
     p.not_p: np.bitwise_not,
+    p.abs_p: np.abs,
+    p.floor_p: np.floor,
+    p.is_finite_p: np.isfinite,
+    p.shift_right_arithmetic_p: np.right_shift,
 }
 _ELEMENTWISE = {
     *_KNOWN,
@@ -55,7 +62,8 @@ _REDUCTIONS = {
 
 def evaluate(closed: ClosedJaxpr, arguments: Sequence[Numbers]) -> list[Numbers]:
     """Carry out a traced function on small arrays of numbers."""
-    return _evaluate(closed.jaxpr, [_known(c) for c in closed.consts], arguments)
+    consts = zip(closed.consts, closed.jaxpr.constvars, strict=True)
+    return _evaluate(closed.jaxpr, [_known(const, variable.aval) for const, variable in consts], arguments)
 
 
 def _evaluate(jaxpr: Jaxpr, consts: Sequence[Numbers], arguments: Sequence[Numbers]) -> list[Numbers]:
@@ -63,10 +71,10 @@ def _evaluate(jaxpr: Jaxpr, consts: Sequence[Numbers], arguments: Sequence[Numbe
     for equation in jaxpr.eqns:
         if not equation.outvars:  # nothing comes of it
             continue
-        operands = [_known(v.val) if isinstance(v, Literal) else values[v] for v in equation.invars]
+        operands = [_known(v.val, v.aval) if isinstance(v, Literal) else values[v] for v in equation.invars]
         found = _carry_out(equation, operands)
         values.update(zip(equation.outvars, found, strict=True))
-    return [_known(v.val) if isinstance(v, Literal) else values[v] for v in jaxpr.outvars]
+    return [_known(v.val, v.aval) if isinstance(v, Literal) else values[v] for v in jaxpr.outvars]
 
 
 def picked(numbers: Sequence[Any], places: np.ndarray) -> Numbers:
@@ -74,9 +82,9 @@ def picked(numbers: Sequence[Any], places: np.ndarray) -> Numbers:
     return _filled(places.shape, lambda index: numbers[places[index]])
 
 
-def _known(value: Any) -> Numbers:
-    """A constant as numbers that keep their type."""
-    array = np.asarray(value)
+def _known(value: Any, aval: Any) -> Numbers:
+    """A constant as numbers of the type that it has in the function: a Python number itself does not say which."""
+    array = np.asarray(value, aval.dtype)
     numbers = np.empty(array.shape, object)
     for index in np.ndindex(array.shape):
         numbers[index] = array[index]
@@ -85,7 +93,7 @@ def _known(value: Any) -> Numbers:
 
 def _filled(shape: tuple[int, ...], number: Callable[[tuple[int, ...]], Any]) -> Numbers:
     numbers = np.empty(shape, object)
-    for index in np.ndindex(shape):
+    for index in np.ndindex(shape) if shape else ((),):
         numbers[index] = number(index)
     return numbers
 
@@ -96,7 +104,7 @@ def _one(numbers: Any) -> Numbers:
 
 
 def _is_known(number: Any) -> bool:
-    return not isinstance(number, Tracer)
+    return not isinstance(number, Written | Tracer)
 
 
 def _bind(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -106,15 +114,16 @@ def _bind(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> An
             return _KNOWN[primitive](*operands)
         if primitive is p.convert_element_type_p:
             return np.asarray(operands[0]).astype(params["new_dtype"])[()]
+        if primitive is p.bitcast_convert_type_p and np.dtype(params["new_dtype"]).itemsize == operands[0].itemsize:
+            return np.asarray(operands[0]).view(params["new_dtype"])[()]
     if primitive is p.mul_p:
         for one, other in (operands, operands[::-1]):
             if _is_known(one) and one == 1:
                 return other
     if primitive is p.select_n_p and _is_known(operands[0]):
         return operands[1 + int(operands[0])]
-    room = next((o.shape for o in operands if np.ndim(o)), ())
-    if room:  # each number is an array over the lanes
-        operands = [o if np.shape(o) == room else np.broadcast_to(o, room) for o in operands]
+    if any(isinstance(o, Written) for o in operands):
+        return write(primitive, operands, params)
     return primitive.bind(*operands, **params)
 
 
@@ -124,7 +133,7 @@ def _carry_out(equation: Any, operands: list[Numbers]) -> list[Numbers]:
     if primitive in _ELEMENTWISE:
         if primitive is p.convert_element_type_p:
             params = {**params, "sharding": None}
-        wide = [np.broadcast_to(o, shape) for o in operands]
+        wide = [o if o.shape == shape else np.broadcast_to(o, shape) for o in operands]
         return [_filled(shape, lambda i: _bind(primitive, [o[i] for o in wide], params))]
     if primitive.name in _IDENTITIES:
         return operands
@@ -179,7 +188,7 @@ _STRUCTURE: dict[str, Callable[[list[Numbers], dict[str, Any], tuple[int, ...]],
 def _reduced(numbers: Numbers, axes: Sequence[int], combine: Callable[[Any, Any], Any]) -> Numbers:
     for axis in sorted(axes, reverse=True):
         rows = np.moveaxis(numbers, axis, 0)
-        numbers = _filled(rows.shape[1:], lambda index, rows=rows: reduce(combine, [row[index] for row in rows]))
+        numbers = _filled(rows.shape[1:], lambda index, rows=rows: reduce(combine, rows[:, *index]))
     return numbers
 
 
@@ -210,10 +219,11 @@ def _arg(primitive: Any, numbers: Numbers, params: dict[str, Any]) -> Numbers:
     rows = np.moveaxis(numbers, axis, 0)
 
     def number(index: tuple[int, ...]) -> Any:
-        best, where = rows[0][index], kind(0)
-        for i, row in enumerate(rows[1:], 1):
-            wins = _bind(better, [_as_number(row[index]), _as_number(best)], {})
-            best = _bind(p.select_n_p, [wins, best, row[index]], {})
+        column = rows[:, *index]
+        best, where = column[0], kind(0)
+        for i, one in enumerate(column[1:], 1):
+            wins = _bind(better, [_as_number(one), _as_number(best)], {})
+            best = _bind(p.select_n_p, [wins, best, one], {})
             where = _bind(p.select_n_p, [wins, where, kind(i)], {})
         return where
 
@@ -222,7 +232,7 @@ def _arg(primitive: Any, numbers: Numbers, params: dict[str, Any]) -> Numbers:
 
 def _as_number(value: Any) -> Any:
     """Truth values are compared as numbers."""
-    if np.result_type(value) == np.bool_:
+    if (value.dtype if isinstance(value, Written | Tracer) else np.result_type(value)) == np.bool_:
         return _bind(
             p.convert_element_type_p, [value], {"new_dtype": np.dtype(np.int32), "weak_type": False, "sharding": None}
         )

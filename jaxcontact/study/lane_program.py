@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxcontact.integrate.machine import Machine, lane_wide
 from jaxcontact.integrate.settings import Settings
@@ -140,15 +140,21 @@ def compiled_program(build: Builder, devices: tuple[Any, ...]):
         after = lane_program(build, carry, queue, count, constants, settings, budget, drain)
         return jax.tree.map(lambda a: a[None], after)
 
-    split, shared = PartitionSpec("device"), PartitionSpec()
+    split, shared, mesh = PartitionSpec("device"), PartitionSpec(), Mesh(np.array(devices), ("device",))
     mapped = jax.shard_map(
         on_one_device,
-        mesh=Mesh(np.array(devices), ("device",)),
+        mesh=mesh,
         in_specs=(split, split, split, shared, shared, shared, shared),
         out_specs=split,
         check_vma=False,
     )
-    return jax.jit(mapped, donate_argnums=0, compiler_options=_options(devices[0].platform))
+    return jax.jit(
+        mapped,
+        donate_argnums=0,
+        # On a single device some would be called unsplit, and the next call, a stranger, would take a slower way.
+        out_shardings=NamedSharding(mesh, split),
+        compiler_options=_options(devices[0].platform),
+    )
 
 
 # How XLA shall compile for a CPU. Its newer emitter of fused loops leaves those over directions and lanes unvectorised
@@ -160,11 +166,16 @@ _CPU_OPTIONS: dict[str, bool | int] = {"xla_cpu_use_fusion_emitters": False, "xl
 @cache
 def _options(platform: str) -> dict[str, bool | int]:
     """Those options for a platform that this version of XLA knows."""
-    known = {}
-    for name, value in _CPU_OPTIONS.items() if platform == "cpu" else ():
-        try:
-            jax.jit(lambda x: x + 1.0, compiler_options={name: value}).lower(0.0).compile()
-        except jax.errors.JaxRuntimeError:
-            continue
-        known[name] = value
-    return known
+    if platform != "cpu":
+        return {}
+    if _are_known(_CPU_OPTIONS):  # usually; each question takes 20 ms
+        return _CPU_OPTIONS
+    return {name: value for name, value in _CPU_OPTIONS.items() if _are_known({name: value})}
+
+
+def _are_known(options: dict[str, bool | int]) -> bool:
+    try:
+        jax.jit(lambda x: x + 1.0, compiler_options=options).lower(0.0).compile()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True

@@ -11,6 +11,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -23,11 +24,13 @@ from jaxcontact.integrate.settings import Settings
 from jaxcontact.study.lane_program import Builder, Carry, compiled_program, machine_shapes
 
 # How many lanes a device has at most by default. A CPU's are few enough for the states to stay in its cache (measured
-# on the crutch: 128 lanes a tenth slower, 512 alike); an accelerator needs enough to be busy.
+# on the crutch: 128 lanes a tenth slower, 512 alike or slower; float32 has room for twice as many, and is a tenth
+# faster with them); an accelerator needs enough to be busy.
 CPU_LANES, ACCELERATOR_LANES = 256, 2**15
 _QUEUES = (1, 4, 32)  # configurations in a device's queue, per lane
 _MOST_BYTES = {"cpu": 2**27}  # that lanes and results may take on a device; time histories are large
 _MOST_BYTES_ELSEWHERE = 2**31
+_MOST_BYTES_KEPT = 2**24  # of a device, between two streams
 _PAUSE = 0.5  # s that the compiled program may run before the host has a look
 
 Numbers = Mapping[str, np.ndarray]
@@ -36,10 +39,11 @@ Numbers = Mapping[str, np.ndarray]
 def _fitting(runs: int, usual: int, on_cpu: bool) -> int:
     """How many lanes suit so many runs: few different numbers, so that few programs are compiled.
 
-    A core should refill its lanes several times, for at the end they empty one by one; an accelerator has room.
+    A step of few lanes costs nearly what one of many does (measured on the crutch: 64 lanes 35 us, 256 lanes 80), so a
+    core has all of them as soon as there are runs for all; an accelerator has room.
     """
     if on_cpu:
-        choices = ((1, 1), (8, 8), (max(8, usual // 4), 8 * usual))  # lanes, and the most runs that they are for
+        choices = ((1, 1), (8, 8), (max(8, usual // 4), usual - 1))  # lanes, and the most runs that they are for
         return next((lanes for lanes, most in choices if runs <= most and lanes <= usual), usual)
     return next((lanes for lanes in (1, 8, 64, 512, 4096) if runs <= lanes <= usual), usual)
 
@@ -51,6 +55,29 @@ class _Batch:
     varied: Numbers
     missing: int
     results: Any = None
+
+
+class _Legacy:
+    """What one driver of a program leaves to the next, which without it would take 4 ms more for a small sweep."""
+
+    def __init__(self) -> None:
+        self.budget = 32  # steps that the program may take until it pauses
+        self.carry = deque[Carry](maxlen=1)  # lanes without work
+
+    def adapt(self, steps: int, seconds: float) -> None:
+        """Choose how many steps the next call may take; one that compiled tells nothing but is short of the mark."""
+        if steps >= self.budget:
+            self.budget = int(np.clip(self.budget * min(4.0, _PAUSE / max(seconds, 1e-3)), 16, 2**20))
+
+
+@lru_cache(maxsize=64)
+def _legacy(build: Builder, devices: tuple[Any, ...], *shape: Hashable) -> _Legacy:
+    return _Legacy()
+
+
+def _size(varied: Numbers) -> int:
+    """How many configurations a batch has."""
+    return len(next(iter(varied.values()), ()))
 
 
 @dataclass
@@ -90,7 +117,8 @@ class LaneDriver:
     ) -> None:
         available = tuple(devices) if devices is not None else tuple(jax.local_devices())
         on_cpu = available[0].platform == "cpu"
-        usual = lanes or (CPU_LANES if on_cpu else ACCELERATOR_LANES)
+        on_cpu_usual = CPU_LANES * 8 // np.dtype(jnp.result_type(float)).itemsize
+        usual = lanes or (on_cpu_usual if on_cpu else ACCELERATOR_LANES)
         self._devices = available[: max(1, min(len(available), -(-total // usual)))]
         each = -(-total // len(self._devices))
         self._lanes = lanes if lanes and each >= lanes else _fitting(each, usual, on_cpu)
@@ -100,8 +128,7 @@ class LaneDriver:
         self._queue = next((room for room in rooms if room >= at_a_time), rooms[-1])
         self._build, self._settings, self._names = build, settings, tuple(names)
         self._constants = {name: np.asarray(value) for name, value in constants.items()}
-        self._watch = watch
-        self._budget = 32
+        self._watch, self._total = watch, total
         self.tally = Tally()
         self._returned = 0  # runs of batches that have been handed out
         self._shapes = machine_shapes(build, settings, tuple(self._constants), self._names)
@@ -116,12 +143,16 @@ class LaneDriver:
         runs out, lanes and queue are halved and what was under way starts again.
         """
         waiting, again = iter(batches), deque[tuple[Hashable, Numbers]]()
+        come = 0
         while True:
-            batch = again.popleft() if again else next(waiting, None)
+            if again:
+                batch = again.popleft()
+            elif (batch := next(waiting, None)) is not None:
+                come += _size(batch[1])
             try:
                 if self._carry is None:
                     self._reset()
-                yield from self._feed(*batch) if batch else self._drain()
+                yield from self._feed(*batch, last=come >= self._total and not again) if batch else self._drain()
             except _OUT_OF_MEMORY as error:
                 if not _is_out_of_memory(error):
                     raise
@@ -130,6 +161,9 @@ class LaneDriver:
                 self._shrink(error)
                 continue
             if batch is None:
+                if self._carry is not None and self._bytes <= _MOST_BYTES_KEPT:
+                    self._legacy.carry.append(self._carry)
+                    self._carry = None
                 return
 
     # ---------------------------------------------------------------- on the host
@@ -142,6 +176,12 @@ class LaneDriver:
         self._split = NamedSharding(mesh, PartitionSpec("device"))
         self._program = compiled_program(self._build, self._devices)
         devices, lanes, shapes = len(self._devices), self._lanes, self._shapes
+        leaves, tree = jax.tree.flatten(shapes)
+        each = tuple((a.shape, a.dtype) for a in leaves)
+        self._legacy = _legacy(self._build, self._devices, lanes, self._queue, self._names, tree, each)
+        if self._legacy.carry:
+            self._carry = self._legacy.carry.pop()
+            return
         rooms = self._queue + self._lanes
         whole = Carry(
             state=jax.tree.map(lambda a: np.zeros((devices, *a.shape[:-1], lanes), a.dtype), shapes.state),
@@ -161,6 +201,7 @@ class LaneDriver:
         while self._lanes > 1 and self._lanes * (state + result) > most // 2:
             self._lanes //= 2
         self._queue = max(self._lanes, min(self._queue, most // 2 // max(result, 1)))
+        self._bytes = self._lanes * state + (self._queue + self._lanes) * result  # on each device
 
     def _shrink(self, error: Exception) -> None:
         if self._lanes == 1:
@@ -173,25 +214,29 @@ class LaneDriver:
         self._queue = max(self._lanes, self._queue // 2)
         self._carry, self._batches = None, {}
 
-    def _feed(self, key: Hashable, varied: Numbers) -> Iterator[tuple[Hashable, Any]]:
+    def _feed(self, key: Hashable, varied: Numbers, *, last: bool) -> Iterator[tuple[Hashable, Any]]:
         """Put a batch through the queues, a part at a time."""
-        size = len(next(iter(varied.values()), ()))
+        size = _size(varied)
         if size == 0:
             yield key, None
             return
         self._batches[key] = _Batch(varied, size)
         part = self._queue * len(self._devices)
         for first in range(0, size, part):
-            yield from self._through(key, first, {name: v[first : first + part] for name, v in varied.items()})
+            numbers = {name: v[first : first + part] for name, v in varied.items()}
+            # The end of the last batch: lanes may as well empty now, a call of the program less, if nobody has to wait.
+            drain = last and first + part >= size and len(self._batches) == 1
+            yield from self._through(key, first, numbers, drain=drain)
 
     def _drain(self) -> Iterator[tuple[Hashable, Any]]:
-        nothing = {name: np.zeros(0) for name in self._names}
-        yield from self._through(None, 0, nothing, drain=True)
+        if self._batches:
+            nothing = {name: np.zeros(0) for name in self._names}
+            yield from self._through(None, 0, nothing, drain=True)
 
     def _through(self, key: Hashable, first: int, varied: Numbers, *, drain: bool = False):
         """Run one queue until it is empty, and yield the batches that this completed."""
         devices, lanes, queue = len(self._devices), self._lanes, self._queue
-        size = len(next(iter(varied.values())))
+        size, pace = _size(varied), self._legacy
         counts = np.array([len(range(d, size, devices)) for d in range(devices)], np.int32)
         # Neighbours go to different devices: an expensive corner of the space is then everybody's.
         entries = {name: self._dealt(values) for name, values in varied.items()}
@@ -200,18 +245,19 @@ class LaneDriver:
         place = np.asarray(self._carry.place)
         at_work = place < queue + lanes
         place = np.where(at_work, queue + np.arange(lanes, dtype=np.int32), place)
-        fresh = self._carry._replace(place=place, next=np.zeros(devices, np.int32))
-        self._carry = jax.device_put(fresh, self._split)
-        entries, on_devices = jax.device_put((entries, counts), self._split)
+        # Only these: to look at all that is there already would take a millisecond.
+        fresh = entries, counts, {"place": place, "next": np.zeros_like(counts), "steps": np.zeros_like(counts)}
+        entries, on_devices, anew = jax.device_put(fresh, self._split)
+        self._carry = self._carry._replace(**anew)
 
         before = self.tally.runs
         while True:
             began = time.perf_counter()
             self.tally.began = self.tally.began or began
-            arguments = (entries, on_devices, self._constants, self._settings, np.int32(self._budget), np.bool_(drain))
+            arguments = (entries, on_devices, self._constants, self._settings, np.int32(pace.budget), np.bool_(drain))
             self._carry = now = self._program(self._carry, *arguments)
             taken, steps, place = (np.asarray(a) for a in (now.next, now.steps, now.place))
-            self._pace(int(steps.max()), time.perf_counter() - began)
+            pace.adapt(int(steps.max()), time.perf_counter() - began)
             self.tally.lane_steps += int(steps.sum()) * lanes
             busy = int(np.sum(place < queue + lanes))
             self.tally.runs = before + int(taken.sum()) + int(np.sum(at_work)) - busy
@@ -226,11 +272,6 @@ class LaneDriver:
         padded = np.zeros(self._queue * devices, np.asarray(values).dtype)
         padded[: len(values)] = values
         return np.ascontiguousarray(padded.reshape(self._queue, devices).T)
-
-    def _pace(self, steps: int, seconds: float) -> None:
-        """Choose how many steps the next call may take; a call that compiled tells nothing but is short of the mark."""
-        if steps >= self._budget:
-            self._budget = int(np.clip(self._budget * min(4.0, _PAUSE / max(seconds, 1e-3)), 16, 2**20))
 
     def _collect(self, key: Hashable, first: int, size: int, carried: np.ndarray, place: np.ndarray):
         """Hand out what the results hold: of lanes carried over that have finished, and of this queue's entries."""
@@ -266,7 +307,7 @@ class LaneDriver:
     def _keep(self, key: Hashable, positions: np.ndarray, found: Any) -> None:
         """Put results, configurations first, into their batch."""
         batch = self._batches[key]
-        size = len(next(iter(batch.varied.values())))
+        size = _size(batch.varied)
         if batch.results is None:
             batch.results = jax.tree.map(lambda a: np.empty((size, *a.shape[1:]), a.dtype), found)
         jax.tree.map(lambda kept, a: kept.__setitem__(positions, a), batch.results, found)

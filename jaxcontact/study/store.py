@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,13 +122,18 @@ class Store:
 
     def write(self, chunk: Chunk, values: Mapping[str, np.ndarray], *, merged: int = 0) -> None:
         """Write a chunk and claim it."""
+        total = _Checksum()
         for variable in self._in_chunks:
             # A chunk that no merge has touched has no note of one.
             block = values.get(variable.name, 0) if variable.name == MERGE else values[variable.name]
-            self._path(variable, chunk).write_bytes(self._encoded(variable, chunk, block))
+            content = self._encoded(variable, chunk, block)
+            # Claimed is what should be there: what the disk made of it, whoever opens the store will see.
+            total.add(variable, content)
+            with open(self._path(variable, chunk), "wb") as file:
+                file.write(content)
         codes, counts = np.unique(values["status"], return_counts=True)
         statuses = {str(code): int(count) for code, count in zip(codes, counts, strict=True)}
-        self.journal.add(chunk.number, self._checksum(chunk), chunk.size, statuses, merged)
+        self.journal.add(chunk.number, total.text(), chunk.size, statuses, merged)
 
     def read(self, chunk: Chunk) -> dict[str, np.ndarray]:
         """Read a chunk of every variable that is filled chunk by chunk."""
@@ -191,20 +197,17 @@ class Store:
 
     def _checksum(self, chunk: Chunk) -> str:
         """Checksum of the files that a chunk has; before its first merge it has no note of one."""
-        total = hashlib.blake2b(digest_size=16)
+        total = _Checksum()
         for variable in self._in_chunks:
-            path = self._path(variable, chunk)
-            if path.exists():
-                content = path.read_bytes()
-                total.update(f"{variable.name} {len(content)};".encode())
-                total.update(content)
-        return total.hexdigest()
+            with suppress(FileNotFoundError), open(self._path(variable, chunk), "rb") as file:
+                total.add(variable, file.read())
+        return total.text()
 
-    def _path(self, variable: Variable, chunk: Chunk) -> Path:
+    def _path(self, variable: Variable, chunk: Chunk) -> str:
         """Where Zarr looks for a chunk of a variable."""
         blocks = [part.start // extent for part, extent in zip(chunk.where, self.cut.shape, strict=True)]
         blocks += [0] * (len(variable.dims) - len(blocks))  # a curve's points lie in one file
-        return self.folder / RESULTS / variable.name / (".".join(str(block) for block in blocks) or "0")
+        return os.path.join(self.folder, RESULTS, variable.name, ".".join(map(str, blocks)) or "0")
 
     def _encoded(self, variable: Variable, chunk: Chunk, block: Any) -> Any:
         """A chunk of a variable as Zarr stores it: whole, also at the end of a dimension, then compressed.
@@ -218,17 +221,23 @@ class Store:
     # ---------------------------------------------------------------- what follows from the study
 
     def _open(self) -> None:
-        """Lay out the store, with a note of merges if there are any, and open it for writing."""
+        """Lay out the store, with a note of merges if there are any."""
         whole = self._layout
         self._variables, self._attrs = list(whole.variables), dict(whole.attrs)
         if self.merges:
             self._variables.append(_merge_note(self._study))
             self._attrs["merges"] = json.dumps(self.merges)
         self._in_chunks = [variable for variable in self._variables if variable.in_chunks]
+        self._opened: dict[str, Any] = {}
         self._lay_out()
-        group = zarr.open_group(self.folder / RESULTS, mode="r+", zarr_format=2, use_consolidated=False)
-        # Opened once: to look an array up takes as long as to write a small chunk of it.
-        self._arrays: dict[str, Any] = {variable.name: group[variable.name] for variable in self._in_chunks}
+
+    @property
+    def _arrays(self) -> dict[str, Any]:
+        """Opened once, and only if looked at: to look an array up takes as long as to read a small chunk of it."""
+        if not self._opened:
+            group = zarr.open_group(self.folder / RESULTS, mode="r+", zarr_format=2, use_consolidated=False)
+            self._opened = {variable.name: group[variable.name] for variable in self._in_chunks}
+        return self._opened
 
     def _lay_out(self) -> None:
         """Write metadata and axes beside, then move what differs into place, file by file; chunks stay as they are."""
@@ -272,6 +281,20 @@ class Store:
         if not variable.in_chunks:
             return tuple(min(size, _SLICE) for size in variable.sizes)
         return self.cut.shape + variable.sizes[len(self.cut.shape) :]
+
+
+class _Checksum:
+    """Of the files of a chunk, one after the other."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    def add(self, variable: Variable, content: Any) -> None:
+        self._hash.update(f"{variable.name} {len(content)};".encode())
+        self._hash.update(content)
+
+    def text(self) -> str:
+        return self._hash.hexdigest()
 
 
 def _blank(variable: Variable) -> float | None:

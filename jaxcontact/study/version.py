@@ -1,10 +1,12 @@
 """Which jaxcontact made a result."""
 
 import tomllib
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 
+@cache
 def package_version() -> str:
     """Return the installed version, or that of the clone we run from."""
     try:
