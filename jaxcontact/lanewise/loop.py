@@ -14,7 +14,7 @@ XLA fuses well. Derivatives are those of the function, in one loop with its valu
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -118,44 +118,71 @@ def _on_arrays(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
 
 
 def _as_reduction(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
-    """The same as one loop, for a CPU."""
+    """The same as one loop, for a CPU.
+
+    Every operand of a reduction has a result, which is written, wanted or not: the fewer operands, the better. So a
+    number that all lanes share is where an operand's sum begins, and stays there.
+    """
     directions, lanes = _sizes([np.shape(a) for a in arguments], kinds)
     room = (lanes,) if directions is None else (directions, lanes)
-    operands, places = [], []
-    for value, aval in zip(arguments, jaxpr.in_avals, strict=True):
-        place = np.empty(aval.shape, int)
-        for index in np.ndindex(aval.shape):
-            place[index] = len(operands)
-            operands.append(jnp.broadcast_to(value[index] if index else value, (2, *room)))
-        places.append(place)
+    numbers = [
+        (value[index] if index else value, kind == _SHARED)
+        for value, aval, kind in zip(arguments, jaxpr.in_avals, kinds, strict=True)
+        for index in np.ndindex(aval.shape)
+    ]
+    wanted = [aval.dtype for aval in jaxpr.out_avals for _ in np.ndindex(aval.shape)]
+    seats = _seated([(number.dtype, shared) for number, shared in numbers], wanted)
+    operands = [jnp.zeros((2, *room), kind) for kind in seats.kinds]
+    begin = [jnp.zeros((), kind) for kind in seats.kinds]
+    for (number, shared), seat in zip(numbers, seats.given, strict=True):
+        if shared:
+            begin[seat] = number
+        else:
+            operands[seat] = jnp.broadcast_to(number, (2, *room))
 
-    # Each result takes the room of an operand of its type.
-    free = list(range(len(operands)))
-    rooms = []
-    for aval in jaxpr.out_avals:
-        room_of = np.empty(aval.shape, int)
-        for index in np.ndindex(aval.shape):
-            slot = next((i for i in free if operands[i].dtype == aval.dtype), None)
-            if slot is None:
-                slot = len(operands)
-                operands.append(jnp.zeros((2, *room), aval.dtype))
-            else:
-                free.remove(slot)
-            room_of[index] = slot
-        rooms.append(room_of)
+    def last(before, now):
+        given = [(before if shared else now)[seat] for (_, shared), seat in zip(numbers, seats.given, strict=True)]
+        places = iter(range(len(given)))
+        small = [scalars.picked(given, _places(aval.shape, places)) for aval in jaxpr.in_avals]
+        results = list(before)
+        found = [value for values in scalars.evaluate(jaxpr, small) for value in values.flat]
+        for seat, value in zip(seats.found, found, strict=True):
+            results[seat] = jnp.asarray(value, seats.kinds[seat])
+        return tuple(results)
 
-    def last(_before, numbers):
-        found = scalars.evaluate(jaxpr, [scalars.picked(numbers, place) for place in places])
-        results: list[Any] = [np.zeros((), o.dtype) for o in operands]
-        for room_of, values in zip(rooms, found, strict=True):
-            for index in np.ndindex(room_of.shape):
-                results[room_of[index]] = values[index]
-        return tuple(jnp.asarray(r, o.dtype) for r, o in zip(results, operands, strict=True))
-
-    nothing = tuple(jnp.zeros((), o.dtype) for o in operands)
     # The barrier uses all results: looking for what unused ones need, StableHLO would go through every path to them.
-    found = jax.lax.optimization_barrier(jax.lax.reduce(tuple(operands), nothing, last, (0,)))
-    return [_assembled([found[i] for i in room_of.flat], room_of.shape) for room_of in rooms]
+    found = jax.lax.optimization_barrier(jax.lax.reduce(tuple(operands), tuple(begin), last, (0,)))
+    rest = iter(seats.found)
+    return [_assembled([found[next(rest)] for _ in np.ndindex(aval.shape)], aval.shape) for aval in jaxpr.out_avals]
+
+
+class _Seats(NamedTuple):
+    """The operands of a reduction: of which type, and which of them has each number given and each found."""
+
+    kinds: list[Any]
+    given: list[int]
+    found: list[int]
+
+
+def _seated(given: Sequence[tuple[Any, bool]], found: Sequence[Any]) -> _Seats:
+    """As few operands as will do: each holds a number of lanes, and either a number that all share or one found."""
+    kinds: list[Any] = []
+    free: dict[str, dict[Any, list[int]]] = {"lanes": {}, "sum": {}}
+
+    def seat(part: str, kind: Any) -> int:
+        if not free[part].get(kind):
+            for each in free.values():
+                each.setdefault(kind, []).append(len(kinds))
+            kinds.append(kind)
+        return free[part][kind].pop(0)
+
+    places = [seat("sum" if shared else "lanes", np.dtype(kind)) for kind, shared in given]
+    return _Seats(kinds, places, [seat("sum", np.dtype(kind)) for kind in found])
+
+
+def _places(shape: tuple[int, ...], counted: Iterator[int]) -> np.ndarray:
+    """The next places in a row, as a small array."""
+    return np.array([next(counted) for _ in np.ndindex(shape)], int).reshape(shape)
 
 
 def _assembled(parts: list[Any], shape: tuple[int, ...]):

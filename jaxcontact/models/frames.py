@@ -103,6 +103,44 @@ def along_motion(
     return jax.tree.map(lambda values: values.reshape(*values.shape[:-1], *lanes), found)
 
 
+def over_frames(
+    function: Callable[..., Any], motion: Any, feet: Callable[[Any], Any], numbers: Numbers, along: Any
+) -> Any:
+    """Apply a function of a pose, numbers and further numbers along the motion to all frames and lanes, in one loop.
+
+    `along` is a tree of arrays (frames, *lanes), and results are such arrays; what the function gives as numbers of
+    Python stays that. Results go straight to where they stay: for functions that have at least as many as arguments,
+    for in such a loop every argument is written too.
+    """
+    motion = jax.tree.map(jnp.asarray, motion)
+    frames = jax.tree.leaves(motion)[0].shape[0]
+    lanes = jax.tree.leaves(along)[0].shape[1:]
+
+    def wide(leaf):
+        if is_plain(leaf) or jnp.ndim(leaf) == 1:
+            return leaf
+        return jnp.broadcast_to(leaf, (frames, *lanes)).reshape(frames, -1)
+
+    given = jax.tree.map(wide, (_poses(feet, motion), along))
+    numbers = flat(numbers, lanes)
+    leaves, tree = jax.tree.flatten(given)
+    kept: list[Any] = []
+
+    def varied(pose, numbers, along):
+        found, shape = jax.tree.flatten(function(pose, numbers, along))
+        kept[:] = [shape, [leaf if is_plain(leaf) else None for leaf in found]]
+        return [leaf for leaf in found if not is_plain(leaf)]
+
+    def of_frame(*moving):
+        rest = iter(moving)
+        pose, along = tree.unflatten([leaf if is_plain(leaf) else next(rest) for leaf in leaves])
+        return one_loop(varied, pose, numbers, along)
+
+    found = iter(jax.vmap(of_frame)(*(leaf for leaf in leaves if not is_plain(leaf))))
+    shape, known = kept
+    return shape.unflatten([next(found).reshape(frames, *lanes) if leaf is None else leaf for leaf in known])
+
+
 def pose_lanes(feet: Callable[[Any], Any], motion: Any) -> tuple[int, ...]:
     """The lanes of a pose in one frame."""
     return lanes_of(jax.eval_shape(feet, jax.tree.map(lambda values: values[0], motion)))
