@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxcontact.contact.geometry import GROUND, Plane
 from jaxcontact.lanewise import in_one_loop
@@ -31,7 +32,7 @@ class Numbers(NamedTuple):
     def of(cls, elements: Elements, laws: Params, plane: Plane, threshold: Any) -> "Numbers":
         """Take elements apart, and of `laws` what belongs to laws."""
         return cls(
-            {name: tuple(values) for name, values in elements._asdict().items() if values is not None},
+            {name: _apart(values) for name, values in elements._asdict().items() if values is not None},
             {name: laws[name] for name in sole.LAW_NAMES if name in laws},
             None if plane is GROUND else plane,
             threshold,
@@ -40,6 +41,11 @@ class Numbers(NamedTuple):
     def stacked(self, shape: tuple[int, ...]) -> Elements:
         """The elements as arrays (element, *lanes) that meet lanes of that shape."""
         return Elements(**{name: over_lanes(jnp.stack(one), len(shape)) for name, one in self.elements.items()})
+
+
+def _apart(values: Any) -> tuple[Any, ...]:
+    """The numbers of each element; known ones, an array (element,) of numpy, as numbers of Python."""
+    return tuple(values.tolist()) if isinstance(values, np.ndarray) and values.ndim == 1 else tuple(values)
 
 
 def rows(elements: Elements, chosen: Sequence[int]) -> Elements:

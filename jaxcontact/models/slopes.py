@@ -25,7 +25,7 @@ from jaxcontact.vectors import Vector
 
 # Elements that share a loop. All results of a loop are written at once, each to a place of its own; with three numbers
 # of each, two to four elements ran alike.
-_TOGETHER = 3
+_TOGETHER = 2
 
 
 class Change(NamedTuple):

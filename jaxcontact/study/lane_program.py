@@ -146,7 +146,7 @@ def compiled_program(build: Builder, devices: tuple[Any, ...]):
         out_specs=split,
         check_vma=False,
     )
-    return jax.jit(mapped, donate_argnums=0, compiler_options=_options(devices[0].platform))
+    return jax.jit(mapped, donate_argnums=0, compiler_options=compiler_options(devices[0].platform))
 
 
 # How XLA shall compile for a CPU. Its newer emitter of fused loops leaves those over directions and lanes unvectorised
@@ -156,8 +156,8 @@ _CPU_OPTIONS: dict[str, bool | int] = {"xla_cpu_use_fusion_emitters": False, "xl
 
 
 @cache
-def _options(platform: str) -> dict[str, bool | int]:
-    """Those options for a platform that this version of XLA knows."""
+def compiler_options(platform: str) -> dict[str, bool | int]:
+    """How to compile loops over lanes for a platform: those of the options that this version of XLA knows."""
     known = {}
     for name, value in _CPU_OPTIONS.items() if platform == "cpu" else ():
         try:
