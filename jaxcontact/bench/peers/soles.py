@@ -48,9 +48,9 @@ def draw_soles(places: np.ndarray, count: int, k: float, chi: float, seed: int =
     """Soles about places (sphere, 4) of x, y, z and radius: a few millimetres off, laws within a factor of two."""
     random = np.random.default_rng(seed)
     spread = np.array([0.004, 0.01, 0.002, 0.002])[:, None, None]  # m
-    moved = places.T[:, :, None] + spread * random.uniform(-1, 1, (4, len(places), count))
-    factors = 2.0 ** random.uniform(-1, 1, (2, count))
-    return Soles(*moved, k * factors[0], chi * factors[1], random.uniform(0.4, 1.0, count))
+    x, y, z, radius = places.T[:, :, None] + spread * random.uniform(-1, 1, (4, len(places), count))
+    stiffer, lossier = 2.0 ** random.uniform(-1, 1, (2, count))
+    return Soles(x, y, z, radius, k * stiffer, chi * lossier, random.uniform(0.4, 1.0, count))
 
 
 def segments_of(motion, joint: tuple[float, float], toes: tuple[float, float], on_toes: np.ndarray) -> np.ndarray:
