@@ -120,7 +120,8 @@ class Task:
 
 
 def _seen(found: Any) -> Seen:
-    return Seen(*found.force, found.cop[0], found.cop[1], found.free_moment)
+    F_x, F_y, F_z = found.force
+    return Seen(F_x, F_y, F_z, found.cop[0], found.cop[1], found.free_moment)
 
 
 def measure_prescribed(tell: Tell = silent, *, short: bool = False) -> Part:
