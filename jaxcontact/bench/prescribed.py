@@ -30,7 +30,7 @@ from jaxcontact.study.devices import on_all_devices
 
 FRAMES, LAYOUTS, ROUNDS = 300, 10_000, 7
 SHORT_FRAMES, SHORT_LAYOUTS = 20, 32
-BATCH = 1000  # layouts whose derivatives are in memory at a time
+BATCH = 2000  # layouts whose derivatives are in memory at a time
 BY = (
     *(f"{sphere}.{field}" for sphere in NINE_SPHERES.names() for field in ("x", "z", "radius")),
     *("k", "chi", "mu"),
