@@ -11,6 +11,7 @@ from dataclasses import field as dataclass_field
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from jaxcontact.errors import InputError, unknown
 from jaxcontact.models.model import Parameter, Params
@@ -133,9 +134,12 @@ class Layout:
         )
 
     def elements(self, params: Params | None = None) -> Elements:
-        """The elements' numbers as arrays (element, *lanes), out of a model's parameters; without them, as printed."""
+        """The elements' numbers as arrays (element, *lanes), out of a model's parameters; without them, as printed.
+
+        What is printed is known when a program is made: arrays of numpy, so that it can become part of it.
+        """
         if params is None:
-            return Elements(**{field: jnp.asarray(self.values[field]) for field, *_ in fields_of(self.kind)})
+            return Elements(**{field: np.asarray(self.values[field]) for field, *_ in fields_of(self.kind)})
         shape = jnp.broadcast_shapes(
             *(jnp.shape(params[f"{name}.{field}"]) for name in self.names() for field, *_ in fields_of(self.kind))
         )

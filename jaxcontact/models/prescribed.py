@@ -123,13 +123,13 @@ def evaluate(
 
     def seen(pose: Feet, numbers: Numbers) -> tuple[Any, ...]:
         # Truth values stay outside: with one among the results, LLVM makes poor vectors of the whole loop.
-        force, F_n, cop, free_moment = one_loop(partial(_reaction, layout, choices, plane), pose, numbers)
-        return force, cop, free_moment, F_n > numbers.threshold, _down(layout, plane, pose, numbers)
+        force, F_n, cop, free_moment = one_loop(partial(seen_by_a_plate, layout, choices, plane), pose, numbers)
+        return force, cop, free_moment, F_n > numbers.threshold, down_in(layout, plane, pose, numbers)
 
     return Prescribed(*along_motion(seen, motion, feet, numbers, lanes))
 
 
-def _reaction(layout: Layout, choices: Mapping[str, str], plane: Plane, pose: Feet, numbers: "Numbers"):
+def seen_by_a_plate(layout: Layout, choices: Mapping[str, str], plane: Plane, pose: Feet, numbers: Numbers):
     """What a plate sees in one frame: sums over all elements, of one lane or of many."""
     shape, plane = lanes_of((pose, numbers)), numbers.plane or plane
     contacts = segment_contacts(pose, layout, numbers.stacked(shape), numbers.laws, choices, plane)
@@ -139,7 +139,7 @@ def _reaction(layout: Layout, choices: Mapping[str, str], plane: Plane, pose: Fe
     )
 
 
-def _down(layout: Layout, plane: Plane, pose: Feet, numbers: "Numbers"):
+def down_in(layout: Layout, plane: Plane, pose: Feet, numbers: Numbers):
     """Which elements are in the ground, in the layout's order; no derivatives are wanted of that."""
     pose, numbers = jax.lax.stop_gradient((pose, numbers))
     shape = lanes_of((pose, numbers))

@@ -157,7 +157,7 @@ def reaction(segments: tuple[Contacts, ...], plane: Plane = GROUND, threshold: A
     normal load is above `threshold` (N); elsewhere it is 0 with derivative 0, and `loaded` says so.
     """
     about = somewhere(segments[0])
-    loads = [summed(load_of_each(each, about, plane)) for each in segments]
+    loads = [summed(_alike(load_of_each(each, about, plane))) for each in segments]
     return reaction_to(sum_of(loads), about, plane, threshold)
 
 
@@ -174,10 +174,10 @@ def somewhere(contacts: Contacts) -> Vector:
 
 
 def load_of_each(contacts: Contacts, about: Vector, plane: Plane = GROUND) -> Load:
-    """The load of each element, seen from a point of the plane: arrays (element, ...)."""
+    """The load of each element, seen from a point of the plane: arrays (element, ...), numbers where nothing varies."""
     arms = subtract(contacts.touch.on_plane, about)
     turned = dot(plane.normal, cross(arms, contacts.force))
-    return _alike(Load(contacts.force, contacts.F_n, scale(contacts.F_n, arms), turned))
+    return Load(contacts.force, contacts.F_n, scale(contacts.F_n, arms), turned)
 
 
 def _alike(tree: Any) -> Any:
@@ -204,3 +204,17 @@ def reaction_to(load: Load, about: Vector, plane: Plane = GROUND, threshold: Any
     cop = tuple(jnp.where(loaded, part, 0.0) for part in add(about, arm))
     free = load.moment - dot(plane.normal, cross(arm, load.force))
     return Reaction(load.force, load.F_n, cop, jnp.where(loaded, free, 0.0), loaded)  # type: ignore[arg-type]
+
+
+def change_of_reaction(
+    change: Load, force: Vector, F_n: Any, plane: Plane = GROUND, threshold: Any = 0.0
+) -> tuple[Vector, Vector, Any]:
+    """How force, centre of pressure and free moment change with a small change of a load that they have been found of.
+
+    The change is seen from the centre of pressure, where the load weighs nothing: so the sums of the load, `force` and
+    `F_n`, are all that is needed of it.
+    """
+    loaded = F_n > threshold
+    cop = scale(divide(1.0, jnp.where(loaded, F_n, 0.0)), change.weighted)
+    free = change.moment - dot(plane.normal, cross(cop, force))
+    return change.force, cop, jnp.where(loaded, free, 0.0)

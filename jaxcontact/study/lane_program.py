@@ -153,7 +153,7 @@ def compiled_program(build: Builder, devices: tuple[Any, ...]):
         donate_argnums=0,
         # On a single device some would be called unsplit, and the next call, a stranger, would take a slower way.
         out_shardings=NamedSharding(mesh, split),
-        compiler_options=_options(devices[0].platform),
+        compiler_options=compiler_options(devices[0].platform),
     )
 
 
@@ -164,8 +164,8 @@ _CPU_OPTIONS: dict[str, bool | int] = {"xla_cpu_use_fusion_emitters": False, "xl
 
 
 @cache
-def _options(platform: str) -> dict[str, bool | int]:
-    """Those options for a platform that this version of XLA knows."""
+def compiler_options(platform: str) -> dict[str, bool | int]:
+    """How to compile loops over lanes for a platform: those of the options that this version of XLA knows."""
     if platform != "cpu":
         return {}
     if _are_known(_CPU_OPTIONS):  # usually; each question takes 20 ms
