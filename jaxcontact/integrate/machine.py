@@ -48,6 +48,7 @@ class Machine(NamedTuple):
     ]  # params, state -> results by name: () where nothing varied enters, or (..., lanes)
     # state -> the same tree; True: a run that has just begun does not look at it, it may hold another run's numbers
     scratch: Callable[[Any], Any] = lambda state: jax.tree.map(lambda _: False, state)
+    steps: int = 1  # steps of a run that one call of `step` takes
 
 
 def simulate(machine: Machine, params: Any) -> Any:
