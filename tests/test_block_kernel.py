@@ -21,7 +21,7 @@ TABLE = np.array([0.5, -1.0, 2.0, 2.0])
 
 
 def arithmetic(shared, y, kind):
-    """What a machine step is made of: a loop with an index, rows looked up and replaced by it, a branch, a lane loop."""
+    """What a machine step is made of: a loop with an index, rows found and replaced by it, a branch, a lane loop."""
 
     def turn(carry, i):
         total, memory = carry
@@ -166,7 +166,7 @@ def test_impacts_in_one_kernel_are_impacts():
     finished = one["status"] == FINISHED
     assert 0 < finished.sum() < COUNT and len(set(one["regime"][finished].tolist())) > 1
     for name in other:
-        # Of the outcome's own scale. Early steps are chosen by errors that are rounding alone: by this much they differ.
+        # Of the outcome's own scale. Early steps are chosen by errors that are rounding alone, and so they differ.
         scale = np.nanmax(np.abs(other[name]))
         np.testing.assert_allclose(one[name], other[name], rtol=1e-7, atol=1e-7 * scale, err_msg=name)
 
@@ -185,16 +185,10 @@ def test_a_gpu_takes_a_step_of_the_crutch_as_one_kernel():
 
 
 def test_one_program_serves_all_numbers_settings_and_counts():
-    traced = []
-
-    def build(settings):
-        traced.append(settings)
-        return counting(settings)
-
     known = []
     for rtol, gain, count in ((0.5, 4.0, 60), (0.25, 3.0, 45), (1e-3, 1.0, 33)):
         driver = LaneDriver(
-            build,
+            counting,
             Settings(rtol=rtol, max_steps=count),
             {"gain": gain},
             ["steps"],
@@ -206,7 +200,7 @@ def test_one_program_serves_all_numbers_settings_and_counts():
         ((_, found),) = driver.stream([(0, {"steps": np.arange(count) / 1.0})])
         np.testing.assert_allclose(found["sum"], gain * rtol * np.arange(count), rtol=1e-12)
         program = lane_program.compiled_program(driver._build, tuple(jax.local_devices()[:1]))
-        known.append((id(program), program._cache_size(), len(traced)))
+        known.append((id(program), program._cache_size()))
     assert len(set(known)) == 1  # what the first sweep compiled is all there is
 
 

@@ -3,7 +3,9 @@
 What XLA makes of a step on a GPU is hundreds of kernels, each of which is launched, reads its numbers from memory and
 writes them back (see ACCELERATORS.md). Here a step is traced for one lane, written out on rows of lanes (`rows`), and
 handed to Pallas as one kernel: a program per block of lanes reads its part of the state once, takes all its steps, and
-writes it back once. Lanes know nothing of each other, so nothing has to be waited for inside.
+writes it back once. Only arrays that a loop inside a step looks up by its index, the slopes of a stride, stay where
+they are: held in registers, of which there are too few, they made the compiler move five times as many bytes. Lanes
+know nothing of each other, so nothing has to be waited for inside.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core.primitives import scan_p
 
 from jaxcontact.lanewise import rows, scalars
 from jaxcontact.lanewise.scalars import Numbers
@@ -40,6 +43,7 @@ def steps_in_one_kernel(
 
     traced = _traced(step, params, state)
     state_leaves, tree = jax.tree.flatten(state)
+    in_memory = _looked_up(traced.closed, len(traced.given))
     lanes = state_leaves[0].shape[-1]
     padded = -(-lanes // block) * block
     shared = _Shared.of([value for value, lane in traced.given if not lane])
@@ -54,21 +58,28 @@ def steps_in_one_kernel(
         apart = (_read(ref, value) for ref, value in zip(of_lanes, own, strict=True))
         arguments = [next(apart) if lane else next(alike) for _, lane in traced.given]
 
+        ones = [_of_one_lane(leaf) for leaf in state_leaves]
+        held = [k for k, stays in enumerate(in_memory) if not stays]
+        for k in set(range(len(ones))) - set(held):
+            for row in range(first[k].shape[0]):
+                last[k][row, :] = first[k][row, :]
+
         def once(_, numbers):
             left = iter(numbers)
-            now = [scalars.filled(_of_one_lane(leaf).shape, lambda _: next(left)) for leaf in state_leaves]
+            now = [
+                rows.Stored(ref, one.shape, one.dtype) if stays else scalars.filled(one.shape, lambda _: next(left))
+                for ref, one, stays in zip(last, ones, in_memory, strict=True)
+            ]
             found = rows.evaluate(traced.closed, [*arguments, *now])
             return [
-                jnp.broadcast_to(jnp.asarray(number, leaf.dtype), (block,))
-                for array, leaf in zip(found, state_leaves, strict=True)
-                for number in array.flat
+                jnp.broadcast_to(jnp.asarray(number, ones[k].dtype), (block,)) for k in held for number in found[k].flat
             ]
 
-        numbers = [n for ref, leaf in zip(first, state_leaves, strict=True) for n in _read(ref, leaf).flat]
+        numbers = [number for k in held for number in _read(first[k], state_leaves[k]).flat]
         left = iter(jax.lax.fori_loop(np.int32(0), np.int32(steps), once, numbers))
-        for ref in last:
-            for row in range(ref.shape[0]):
-                ref[row, :] = next(left).astype(ref.dtype)
+        for k in held:
+            for row in range(last[k].shape[0]):
+                last[k][row, :] = next(left).astype(last[k].dtype)
 
     def one_block(array):
         return pl.BlockSpec((array.shape[0], block), lambda i: (0, i))
@@ -127,6 +138,22 @@ def _traced(step: Callable[[Any, Any], Any], params: Any, state: Any) -> _Traced
     kept = [v in seen for v in jaxpr.invars[: len(every)]]
     invars = [v for v, keep in zip(jaxpr.invars, [*kept, *(True for _ in leaves)], strict=True) if keep]
     return _Traced(_replaced(closed, invars=invars), [one for one, keep in zip(every, kept, strict=True) if keep])
+
+
+def _looked_up(closed: ClosedJaxpr, given: int) -> list[bool]:
+    """Which arrays of the state go through one loop, row by row perhaps, and are the state's again behind it."""
+    jaxpr = closed.jaxpr
+
+    def goes_through(before, after) -> bool:
+        uses = [e for e in jaxpr.eqns if any(v is before for v in e.invars)]
+        if len(before.aval.shape) < 2 or len(uses) != 1 or uses[0].primitive is not scan_p:
+            return False
+        (loop,) = uses
+        first = loop.params["num_consts"]
+        places = [k for k, v in enumerate(loop.invars) if v is before]
+        return len(places) == 1 and first <= places[0] and loop.outvars[places[0] - first] is after
+
+    return [goes_through(*pair) for pair in zip(jaxpr.invars[given:], jaxpr.outvars, strict=True)]
 
 
 def _of_one_lane(value: Any) -> jax.ShapeDtypeStruct:

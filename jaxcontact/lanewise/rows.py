@@ -1,11 +1,12 @@
 """The arithmetic of lanes on rows: what `scalars` writes out for one lane, with what surrounds it left as it is.
 
 Here a number is a row, that of every lane of a block, or one that all lanes share. Loops of fixed length stay loops,
-so that what is in them is in a program once, and a choice that all lanes make alike stays a branch. Inside a loop an
-array cannot be looked up by the loop's index, for rows are not in memory: each of its entries is compared instead.
+so that what is in them is in a program once, and a choice that all lanes make alike stays a branch. Rows are in
+registers, where nothing is found by a loop's index: each entry is compared with it, unless the array is `Stored`.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -19,19 +20,60 @@ from jaxcontact.lanewise import scalars
 from jaxcontact.lanewise.scalars import Numbers, bind, filled, is_known
 
 
-def evaluate(closed: ClosedJaxpr, arguments: Sequence[Numbers], *, keep_loops: bool = True) -> list[Numbers]:
+@dataclass
+class Stored:
+    """An array (entries, ..., 1) of rows in memory, which a loop may read and replace entry by entry.
+
+    There is one memory for all that becomes of the array, so what was replaced must not be looked at again.
+    """
+
+    ref: Any  # (entries * rows of each, lanes)
+    shape: tuple[int, ...]
+    kind: Any
+    version: int = 0
+    current: list[int] = field(default_factory=lambda: [0])  # the version that is in memory, of all that share it
+
+    def entry(self, index: Any) -> Numbers:
+        """One entry."""
+        if self.version != self.current[0]:
+            raise NotImplementedError("an entry of an array is looked up after it was replaced, in its older version")
+        each = prod(self.shape[1:])
+        row = iter(range(each))
+        return filled(self.shape[1:], lambda _: self.ref[index * each + next(row), :].astype(self.kind))
+
+    def whole(self) -> Numbers:
+        """All entries."""
+        return np.stack([self.entry(index) for index in range(self.shape[0])])
+
+    def replaced(self, index: Any, entry: Numbers) -> "Stored":
+        """The array with another entry in this place."""
+        each = prod(self.shape[1:])
+        for row, number in enumerate(entry.flat):
+            stored = jnp.asarray(number).astype(self.ref.dtype)
+            self.ref[index * each + row, :] = jnp.broadcast_to(stored, self.ref.shape[1:])
+        self.current[0] += 1
+        return Stored(self.ref, self.shape, self.kind, self.current[0], self.current)
+
+    def again(self) -> "Stored":
+        """The same as a new trace sees it."""
+        return Stored(self.ref, self.shape, self.kind)
+
+
+def evaluate(closed: ClosedJaxpr, arguments: Sequence[Any], *, keep_loops: bool = True) -> list[Any]:
     """Carry out a function that was traced for one lane, the lanes' axis last, on small arrays (..., 1) of rows.
 
-    `keep_loops=False` unrolls all loops: more to compile, nothing to compare.
+    Some of them may be `Stored`. `keep_loops=False` unrolls all loops: more to compile, nothing to compare.
     """
     rules: dict[str, scalars.Rule] = {}
 
-    def inner(closed: ClosedJaxpr, arguments: Sequence[Numbers]) -> list[Numbers]:
+    def inner(closed: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
         return scalars.evaluate(closed, arguments, rules)
 
     rules |= {
         "lane_loop": lambda equation, operands: _lane_loop(inner, equation, operands),
         "cond": lambda equation, operands: _cond(inner, equation, operands),
+        "jit": lambda equation, operands: inner(equation.params["jaxpr"], operands),
+        "slice": _slice,
         "dynamic_slice": _dynamic_slice,
         "dynamic_update_slice": _dynamic_update_slice,
         "round": _round,
@@ -41,12 +83,16 @@ def evaluate(closed: ClosedJaxpr, arguments: Sequence[Numbers], *, keep_loops: b
     return inner(closed, arguments)
 
 
-_Evaluate = Callable[[ClosedJaxpr, Sequence[Numbers]], list[Numbers]]
+_Evaluate = Callable[[ClosedJaxpr, Sequence[Any]], list[Any]]
 
 
-def _lane_loop(evaluate: _Evaluate, equation: Any, operands: list[Numbers]) -> list[Numbers]:
+def _whole(array: Any) -> Numbers:
+    return array.whole() if isinstance(array, Stored) else array
+
+
+def _lane_loop(evaluate: _Evaluate, equation: Any, operands: list[Any]) -> list[Numbers]:
     """One loop over the lanes (`in_one_loop`): its function has arrays without their axis, nor that of directions."""
-    closed = equation.params["jaxpr"]
+    closed, operands = equation.params["jaxpr"], [_whole(o) for o in operands]
     axes = [o.ndim - len(a.shape) for o, a in zip(operands, closed.in_avals, strict=True)]
     directions = next((o.shape[-2] for o, count in zip(operands, axes, strict=True) if count == 2), None)
 
@@ -62,8 +108,9 @@ def _lane_loop(evaluate: _Evaluate, equation: Any, operands: list[Numbers]) -> l
 # ---------------------------------------------------------------- loops and branches
 
 
-def _flat(arrays: Sequence[Numbers]) -> list[Any]:
-    return [number for array in arrays for number in array.flat]
+def _flat(arrays: Sequence[Any]) -> list[Any]:
+    """All numbers, but those in memory."""
+    return [number for array in arrays if not isinstance(array, Stored) for number in array.flat]
 
 
 def _shaped(numbers: Sequence[Any], avals: Sequence[Any]) -> list[Numbers]:
@@ -82,19 +129,28 @@ def _room(numbers: Sequence[Any], rooms: Sequence[tuple[int, ...]], kinds: Seque
     return [jnp.broadcast_to(jnp.asarray(number, kind), room) for number, room, kind in wide]
 
 
-def _scan(evaluate: _Evaluate, rules: scalars.Rules, equation: Any, operands: list[Numbers]) -> list[Numbers]:
+def _scan(evaluate: _Evaluate, rules: scalars.Rules, equation: Any, operands: list[Any]) -> list[Any]:
     """A loop that stays one, if all that it is given or gives piece by piece are known tables."""
     params, closed = equation.params, equation.params["jaxpr"]
     consts, carries = params["num_consts"], params["num_carry"]
     shared, carry, tables = operands[:consts], operands[consts : consts + carries], operands[consts + carries :]
     if params["reverse"] or len(closed.out_avals) > carries or not all(map(is_known, _flat(tables))):
         return scalars.unrolled(operands, params, rules)
-    avals = closed.out_avals
+    stored = [isinstance(array, Stored) for array in carry]
+    avals = [a for a, is_stored in zip(closed.out_avals, stored, strict=True) if not is_stored]
     kinds = _kinds(avals)
 
+    def whole_carry(numbers):
+        rest = iter(_shaped(numbers, avals))
+        return [array.again() if isinstance(array, Stored) else next(rest) for array in carry]
+
     def turn(index, numbers):
+        known = [array.again() if isinstance(array, Stored) else array for array in shared]
         entries = [_entry(table, index) for table in tables]
-        return _flat(evaluate(closed, [*shared, *_shaped(numbers, avals), *entries]))
+        found = evaluate(closed, [*known, *whole_carry(numbers), *entries])
+        if [isinstance(array, Stored) for array in found] != stored:
+            raise NotImplementedError(f"an array in memory has to stay there through a loop: {equation}")
+        return _flat(found)
 
     # What all lanes share when the loop begins may differ by lane when it has been through.
     rooms: list[tuple[int, ...]] = [np.shape(number) for number in _flat(carry)]
@@ -109,7 +165,7 @@ def _scan(evaluate: _Evaluate, rules: scalars.Rules, equation: Any, operands: li
     ended = jax.lax.fori_loop(
         np.int32(0), np.int32(params["length"]), lambda index, n: _room(turn(index, n), rooms, kinds), first
     )
-    return _shaped(ended, avals)
+    return whole_carry(ended)
 
 
 def _arrays(numbers: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
@@ -125,7 +181,7 @@ def _entry(table: Numbers, index: Any) -> Numbers:
     return _taken(table, 0, index, 1).reshape(table.shape[1:])
 
 
-def _cond(evaluate: _Evaluate, equation: Any, operands: list[Numbers]) -> list[Numbers]:
+def _cond(evaluate: _Evaluate, equation: Any, operands: list[Any]) -> list[Any]:
     """A branch that all lanes take together."""
     branches = equation.params["branches"]
     which, given = operands[0].item(), operands[1:]
@@ -135,7 +191,12 @@ def _cond(evaluate: _Evaluate, equation: Any, operands: list[Numbers]) -> list[N
         raise NotImplementedError(f"lanes of a block cannot take branches of their own: {equation}")
     avals = [v.aval for v in equation.outvars]
     kinds = _kinds(avals)
-    ways = [lambda branch=branch: _arrays(_flat(evaluate(branch, given)), kinds) for branch in branches]
+
+    def way(branch):
+        known = [array.again() if isinstance(array, Stored) else array for array in given]
+        return _arrays(_flat([_whole(found) for found in evaluate(branch, known)]), kinds)
+
+    ways = [lambda branch=branch: way(branch) for branch in branches]
     shapes = [[found.shape for found in jax.eval_shape(way)] for way in ways]
     rooms = [np.broadcast_shapes(*of_one) for of_one in zip(*shapes, strict=True)]
     ways = [lambda way=way: _room(way(), rooms, kinds) for way in ways]
@@ -182,16 +243,34 @@ def _chosen(condition: Any, one: Numbers, other: Numbers) -> Numbers:
     return filled(one.shape, number)
 
 
-def _dynamic_slice(equation: Any, operands: list[Numbers]) -> list[Numbers]:
+def _slice(equation: Any, operands: list[Any]) -> list[Numbers]:
+    (array,), params = operands, equation.params
+    limits = zip(params["start_indices"], params["limit_indices"], params["strides"] or [1] * 9, strict=False)
+    first, *others = (slice(*limit) for limit in limits)
+    if isinstance(array, Stored):  # no more of it than is needed
+        return [np.stack([array.entry(index) for index in range(array.shape[0])[first]])[:, *others]]
+    return [array[first, *others]]
+
+
+def _dynamic_slice(equation: Any, operands: list[Any]) -> list[Numbers]:
     array, *starts = operands
-    for axis, (start, size) in enumerate(zip(starts, equation.params["slice_sizes"], strict=True)):
+    sizes = equation.params["slice_sizes"]
+    if isinstance(array, Stored):
+        if tuple(sizes) == (1, *array.shape[1:]):
+            return [array.entry(_within(starts[0].item(), array.shape[0] - 1))[None]]
+        array = array.whole()
+    for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         if size < array.shape[axis]:
             array = _taken(array, axis, start.item(), size)
     return [array]
 
 
-def _dynamic_update_slice(equation: Any, operands: list[Numbers]) -> list[Numbers]:
+def _dynamic_update_slice(equation: Any, operands: list[Any]) -> list[Any]:
     array, piece, *starts = operands
+    if isinstance(array, Stored):
+        if piece.shape == (1, *array.shape[1:]):
+            return [array.replaced(_within(starts[0].item(), array.shape[0] - 1), piece[0])]
+        array = array.whole()
     cut = [axis for axis in range(array.ndim) if piece.shape[axis] < array.shape[axis]]
     if len(cut) != 1:
         raise NotImplementedError(f"a piece can be put in along one axis: {equation}")

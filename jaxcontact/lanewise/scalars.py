@@ -70,9 +70,14 @@ def _evaluate(jaxpr: Jaxpr, consts: Sequence[Numbers], arguments: Sequence[Numbe
     for equation in jaxpr.eqns:
         operands = [_known(v.val) if isinstance(v, Literal) else values[v] for v in equation.invars]
         rule = rules.get(equation.primitive.name)
-        found = rule(equation, operands) if rule else _carry_out(equation, operands, rules)
+        found = rule(equation, operands) if rule else _carry_out(equation, [*map(_in_hand, operands)], rules)
         values.update(zip(equation.outvars, found, strict=True))
     return [_known(v.val) if isinstance(v, Literal) else values[v] for v in jaxpr.outvars]
+
+
+def _in_hand(array: Any) -> Numbers:
+    """A small array, if need be out of the memory that a rule keeps it in."""
+    return array if isinstance(array, np.ndarray) else array.whole()
 
 
 def picked(numbers: Sequence[Any], places: np.ndarray) -> Numbers:
