@@ -69,21 +69,26 @@ def evaluate(closed: ClosedJaxpr, arguments: Sequence[Any], *, keep_loops: bool 
     def inner(closed: ClosedJaxpr, arguments: Sequence[Any]) -> list[Any]:
         return scalars.evaluate(closed, arguments, rules)
 
-    rules |= {
-        "lane_loop": lambda equation, operands: _lane_loop(inner, equation, operands),
-        "cond": lambda equation, operands: _cond(inner, equation, operands),
-        "jit": lambda equation, operands: inner(equation.params["jaxpr"], operands),
-        "slice": _slice,
-        "dynamic_slice": _dynamic_slice,
-        "dynamic_update_slice": _dynamic_update_slice,
-        "round": _round,
-    }
+    rules |= rules_for(inner)
     if keep_loops:
         rules["scan"] = lambda equation, operands: _scan(inner, rules, equation, operands)
     return inner(closed, arguments)
 
 
 _Evaluate = Callable[[ClosedJaxpr, Sequence[Any]], list[Any]]
+
+
+def rules_for(evaluate: _Evaluate) -> dict[str, scalars.Rule]:
+    """What there is beside arithmetic, all but loops; `evaluate` carries out what is inside of it."""
+    return {
+        "lane_loop": lambda equation, operands: _lane_loop(evaluate, equation, operands),
+        "cond": lambda equation, operands: _cond(evaluate, equation, operands),
+        "jit": lambda equation, operands: evaluate(equation.params["jaxpr"], operands),
+        "slice": _slice,
+        "dynamic_slice": _dynamic_slice,
+        "dynamic_update_slice": _dynamic_update_slice,
+        "round": _round,
+    }
 
 
 def _whole(array: Any) -> Numbers:
@@ -295,8 +300,10 @@ def _round(equation: Any, operands: list[Numbers]) -> list[Numbers]:
         raise NotImplementedError(f"only rounding to even is written out: {equation}")
 
     def number(x: Any) -> Any:
-        below = jnp.floor(x)
-        rest, odd = x - below, below != 2.0 * jnp.floor(0.5 * below)
-        return below + jnp.where((rest > 0.5) | ((rest == 0.5) & odd), 1.0, 0.0).astype(x.dtype)
+        one, half = np.ones((), x.dtype), np.asarray(0.5, x.dtype)
+        below = jax.lax.floor(x)
+        rest, odd = x - below, below != (one + one) * jax.lax.floor(half * below)
+        up = (rest > half) | ((rest == half) & odd)
+        return below + up.astype(x.dtype)
 
     return [filled(operands[0].shape, lambda place: number(operands[0][place]))]
