@@ -1,6 +1,6 @@
 """What a step asks of an accelerator, from its program: kernels, bytes, operations, and which of them binds.
 
-Nothing here is timed, for there need not be a card: see lanewise/ACCELERATORS.md for what follows, and for what does not.
+Nothing here is timed, for there need not be a card. See lanewise/ACCELERATORS.md for what follows and what does not.
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxcontact.bench.cases import Cases
 from jaxcontact.bench.counting import StepCount, count_step
 from jaxcontact.bench.gpu_program import (
     Stepping,
@@ -65,6 +66,25 @@ A100 = Card(
 
 
 @dataclass(frozen=True)
+class Way:
+    """How steps are carried out: the stepping loop over so many lanes, and where that is known from."""
+
+    turns: Turns
+    stepping: Stepping
+    lanes: int
+    source: str
+
+    def said(self) -> str:
+        """Its kernels, in words."""
+        one, steps = self.stepping, self.turns.steps
+        turn = "a step" if steps == 1 else f"in {steps} steps"
+        return (
+            f"{one.kernels} {turn} and {one.look} to look, for which and at branches the host waits {one.waits} times "
+            f"({self.source})"
+        )
+
+
+@dataclass(frozen=True)
 class Times:
     """Seconds that a step of all lanes takes a card, if it did only this; the longest binds."""
 
@@ -83,80 +103,76 @@ class Times:
         return max(self.launch, self.bandwidth, self.flops)
 
 
-def step_times(card: Card, stepping: Stepping, steps: int, instructions: float, lanes: int, number: str) -> Times:
-    """Of a loop of which a turn takes so many `steps` of `lanes`; `instructions` are those of a lane and a step.
+def step_times(card: Card, way: "Way", count: StepCount, lanes: int, number: str = "float64") -> Times:
+    """Of the stepping loop over so many lanes; `number` is the type of numbers.
 
-    What the kernels move comes out of the cache where a turn's share of a lane is small enough to stay there.
+    The state comes out of memory. A kernel that takes whole steps has as many lanes at work at once as there are
+    registers for, whose slopes stay in the cache; its last wave of lanes takes as long as a full one.
     """
-    launched = (stepping.kernels + stepping.look) * card.launch + stepping.waits * card.wait
-    moved = stepping.bytes / steps
-    rate = card.cache if moved < card.cache_bytes else card.memory
-    whole = -(-lanes // card.resident) * card.resident if stepping.kernels < 10 else lanes  # the last wave is not full
-    return Times(launched / steps, moved / rate, whole * instructions / card.instructions[number])
+    one, steps = way.stepping, way.turns.steps
+    launched = (one.kernels + one.look) * card.launch + one.waits * card.wait
+    share = lanes / way.lanes * (np.dtype(number).itemsize / 8)
+    seconds, at_work = one.bytes * share / steps / card.memory, lanes
+    if way.turns.kernel == "pallas":
+        seconds += count.loop_bytes * (np.dtype(number).itemsize / 8) * lanes / card.cache
+        at_work = -(-lanes // card.resident) * card.resident
+    return Times(launched / steps, seconds, at_work * count.instructions / card.instructions[number])
 
 
 def measure_accelerator(tell: Tell = silent, *, short: bool = False) -> Part:
     """The part `accelerator` of the table."""
     lanes = ACCELERATOR_LANES
-    params = {name: np.zeros(lanes) if name in crutch_cases(1)._fields else v for name, v in _DEFAULTS.items()}
+    params = {name: np.zeros(lanes) if name in Cases._fields else value for name, value in _DEFAULTS.items()}
     count = count_step(crutch_machine(Settings()), params)
     tell(1, 4)
-    ways = {_XLA: turns_on("cuda"), _ONE: turns_on("cuda", "pallas")}
-    lowered = {name: _lowered(turns, lanes) for name, turns in ways.items()}
+    turns = {_XLA: turns_on("cuda"), _ONE: turns_on("cuda", "pallas")}
+    lowered = {name: _lowered(one, lanes) for name, one in turns.items()}
     tell(2, 4)
-    found, words = {}, {}
-    for name, turns in ways.items():
-        compiled = "not compiled in the short version" if short else compiled_stepping(turns, lanes)
-        known = isinstance(compiled, Stepping)
-        found[name] = compiled if known else _estimated(turns, count, lanes)
-        words[name] = "compiled for sm_80" if known else f"from the program alone: {compiled}"
+    xla, ours = (_way(one, count, lanes, short=short) for one in turns.values())
     tell(3, 4)
     steps = _steps_of_an_impact(SHORT_CASES if short else CASES)
     tell(4, 4)
 
     times = {
-        (name, many): step_times(A100, _scaled(found[name], many / lanes), ways[name].steps, spent, many, "float64")
-        for name, spent in ((_XLA, count.instructions), (_ONE, count.instructions))
+        f"{name}, {many} lanes, {number}": step_times(A100, way, count, many, number)
+        for name, way in ((_XLA, xla), (_ONE, ours))
         for many in _MANY
+        for number in A100.instructions
     }
+    each = [way.stepping.bytes / way.turns.steps / lanes for way in (xla, ours)]
     rows = [
         Row(
             "kernels of a step, XLA's over ours",
-            found[_XLA].kernels * ways[_ONE].steps / found[_ONE].kernels,
-            f"XLA: {found[_XLA].kernels} a step, {found[_XLA].look} to look, the host waits {found[_XLA].waits} times "
-            f"({words[_XLA]}); ours: {found[_ONE].kernels} in {ways[_ONE].steps} steps, {found[_ONE].look} to look, "
-            f"{found[_ONE].waits} ({words[_ONE]})",
+            xla.stepping.kernels * ours.turns.steps / ours.stepping.kernels,
+            f"XLA: {xla.said()}; ours: {ours.said()}",
         ),
         Row(
             "bytes moved per lane and step, XLA's over ours",
-            found[_XLA].bytes / (found[_ONE].bytes / ways[_ONE].steps),
-            f"XLA: {found[_XLA].bytes / lanes:,.0f}; ours: {found[_ONE].bytes / ways[_ONE].steps / lanes:,.0f}, and its "
-            f"slopes, which stay in the cache; a lane's state is {count.state_bytes:,}",
+            each[0] / each[1],
+            f"XLA: {each[0]:,.0f}; ours: {each[1]:,.0f}, and {count.loop_bytes:,} between registers and cache for the "
+            f"slopes; a lane's state is {count.state_bytes:,}",
         ),
         Row(
-            "operations per lane and step over bytes of the state",
+            "flops of a step over bytes of the state, read and written",
             count.flops / (2 * count.state_bytes),
-            f"{count.flops:,} flops, {count.instructions:,} floating-point instructions (quotients, roots and comparisons "
-            f"with them), {count.other:,} others; read and written {2 * count.state_bytes:,} bytes",
+            f"{count.flops:,} flops per lane and step; {count.instructions:,} floating-point instructions (with "
+            f"comparisons, and for quotients and roots what they take), {count.other:,} others",
         ),
-        *(_host_row(name, lowered[name]) for name in ways),
+        *(_host_row(name, found) for name, found in lowered.items()),
         *(_time_row(many, times, steps) for many in _MANY),
+        _single_row(times),
     ]
     numbers: dict[str, Any] = {
         "lanes": lanes,
         "card": asdict(A100),
         "step": asdict(count),
-        "programs": {name: asdict(one) | {"from": words[name]} for name, one in found.items()},
+        "programs": {name: asdict(way) for name, way in ((_XLA, xla), (_ONE, ours))},
         "lowered": lowered,
         "steps of an impact": steps,
-        "seconds of a step": {f"{name}, {many} lanes": asdict(one) for (name, many), one in times.items()},
+        "seconds of a step": {name: asdict(one) for name, one in times.items()},
     }
-    return Part(
-        "accelerator",
-        f"the program of crutch impacts in {lanes:,} lanes, for an A100; nothing is timed",
-        tuple(rows),
-        numbers,
-    )
+    said = f"the program of crutch impacts in {lanes:,} lanes, on an {A100.name}: counted, and nothing timed"
+    return Part("accelerator", said, tuple(rows), numbers)
 
 
 _DEFAULTS = default_params(CRUTCH)
@@ -167,15 +183,14 @@ def _lowered(turns: Turns, lanes: int) -> dict[str, list[str]]:
     return {"host": calls_to_the_host(program), "open shapes": shapes_left_open(program)}
 
 
-def _estimated(turns: Turns, count: StepCount, lanes: int) -> Stepping:
-    """What a compiler would find, at least: bytes as if only the state went through memory with each kernel's row."""
-    if turns.kernel == "pallas":
-        return Stepping(1, 3, 1, round(count.moved(1) * lanes))
-    return Stepping(count.least_kernels, 3, 1, round(count.moved(1) * lanes))
-
-
-def _scaled(stepping: Stepping, share: float) -> Stepping:
-    return Stepping(stepping.kernels, stepping.look, stepping.waits, round(stepping.bytes * share))
+def _way(turns: Turns, count: StepCount, lanes: int, *, short: bool) -> Way:
+    """What a compiler for GPUs makes of it, or else what it cannot do with less of."""
+    found = "it is not asked in the short version" if short else compiled_stepping(turns, lanes)
+    if isinstance(found, Stepping):
+        return Way(turns, found, lanes, "compiled for sm_80")
+    kernels = 1 if turns.kernel == "pallas" else count.least_kernels
+    moved = 2 * count.state_bytes + count.param_bytes
+    return Way(turns, Stepping(kernels, 3, 1, moved * lanes), lanes, f"at least, without a compiler: {found}")
 
 
 def _steps_of_an_impact(cases: int) -> float:
@@ -193,8 +208,8 @@ def _host_row(name: str, lowered: Mapping[str, list[str]]) -> Row:
     )
 
 
-def _time_row(lanes: int, times: Mapping[tuple[str, int], Times], steps: float) -> Row:
-    xla, one = (times[name, lanes] for name in (_XLA, _ONE))
+def _time_row(lanes: int, times: Mapping[str, Times], steps: float) -> Row:
+    xla, one = (times[f"{name}, {lanes} lanes, float64"] for name in (_XLA, _ONE))
 
     def said(what: str, of: Times) -> str:
         parts = ", ".join(f"{name} {1e6 * seconds:,.0f}" for name, seconds in asdict(of).items())
@@ -206,4 +221,13 @@ def _time_row(lanes: int, times: Mapping[tuple[str, int], Times], steps: float) 
         f"least time of a step of {lanes:,} lanes, XLA's over ours",
         xla.least / one.least,
         f"{said(_XLA, xla)}; {said(_ONE, one)}",
+    )
+
+
+def _single_row(times: Mapping[str, Times]) -> Row:
+    double, single = (times[f"{_ONE}, {_MANY[1]} lanes, {number}"] for number in ("float64", "float32"))
+    return Row(
+        f"least time of a step in float64 over float32, {_ONE}, {_MANY[1]:,} lanes",
+        double.least / single.least,
+        f"float32: {1e6 * single.least:,.0f} us, {single.binding} binds",
     )

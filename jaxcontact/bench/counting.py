@@ -15,9 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core.primitives import copy_p
 
 from jaxcontact.integrate.machine import Machine
 from jaxcontact.lanewise import rows, scalars
+from jaxcontact.lanewise.block_kernel import looked_up
 
 # Instructions that a card's floating-point units spend on an operation; quotients and roots are refined by Newton's
 # method, as the compiler for sm_80 writes them out. Changes of sign come with their neighbours.
@@ -34,10 +36,12 @@ _CHOOSING = ("select_n", "clamp", "sign")
 
 @dataclass(frozen=True)
 class StepCount:
-    """A step of one lane: operations by name, and sums of them; the largest that live between steps, in bytes.
+    """A step of one lane: operations by name, and sums of them.
 
     `flops` counts additions, subtractions, products, quotients and roots as one each, as is usual; `instructions` what
-    the floating-point units are busy with, comparisons too; `other` choices, logic and whole numbers.
+    the floating-point units are busy with, comparisons too; `other` choices, logic and whole numbers. `state_bytes` are
+    what lives between steps, `loop_bytes` what a kernel of whole steps moves of arrays that it leaves in memory, and
+    `least_kernels` how many kernels XLA needs.
     """
 
     operations: Mapping[str, int]
@@ -46,11 +50,8 @@ class StepCount:
     other: int
     state_bytes: int
     param_bytes: int
+    loop_bytes: int
     least_kernels: int
-
-    def moved(self, steps: int) -> float:
-        """Bytes per lane and step if the state is read and written once in so many steps, and parameters read."""
-        return (2 * self.state_bytes + self.param_bytes) / steps
 
 
 def count_step(machine: Machine, params: Mapping[str, Any]) -> StepCount:
@@ -58,7 +59,10 @@ def count_step(machine: Machine, params: Mapping[str, Any]) -> StepCount:
     one = {name: jax.ShapeDtypeStruct(np.shape(v) and (1,), jnp.result_type(v)) for name, v in params.items()}
     state = jax.eval_shape(machine.init, one)
     closed = jax.make_jaxpr(machine.step)(one, state)
-    operations = Counter(_named(equation) for equation in _looked_at(_written_out(closed).jaxpr))
+    written, loop_bytes = _written_out(closed, len(one))
+    needed = _looked_at(written.jaxpr)
+    operations = Counter(_named(equation) for equation in needed if equation.primitive is not copy_p)
+    loop_bytes += sum(_bytes([e.outvars[0].aval]) for e in needed if e.primitive is copy_p)
     flops = sum(n for (name, real), n in operations.items() if real and name in _ARITHMETIC)
     spent = sum(_FLOATING.get(name, 0) * n for (name, real), n in operations.items() if real)
     other = sum(n for (name, real), n in operations.items() if not real or name in _CHOOSING)
@@ -69,6 +73,7 @@ def count_step(machine: Machine, params: Mapping[str, Any]) -> StepCount:
         other=other,
         state_bytes=_bytes(state),
         param_bytes=_bytes([v for v in one.values() if v.shape]),
+        loop_bytes=loop_bytes,
         least_kernels=_least_kernels(closed),
     )
 
@@ -87,17 +92,42 @@ def _by_name(operations: Counter) -> Counter:
     return found
 
 
-def _written_out(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The same on single numbers, without loops and branches."""
+@dataclass
+class _Counted:
+    """A lane's array in memory: what is read is marked as a copy, to be found again if anybody looks at it."""
+
+    numbers: list[Any]
+    dtype: Any
+    shape: tuple[int, ...]
+    written: int = 0
+
+    def __getitem__(self, place: tuple[int, slice]) -> Any:
+        return copy_p.bind(jnp.asarray(self.numbers[place[0]]))
+
+    def __setitem__(self, place: tuple[int, slice], number: Any) -> None:
+        self.written += 1
+        self.numbers[place[0]] = number
+
+
+def _written_out(closed: ClosedJaxpr, given: int) -> tuple[ClosedJaxpr, int]:
+    """The same on single numbers, without loops and branches; and bytes that are written of what stays in memory."""
+    stays = [False] * given + looked_up(closed, given)
+    memory: list[_Counted] = []
 
     def on_numbers(*numbers):
         left = iter(numbers)
-        small = [scalars.filled(a.shape, lambda _: next(left)) for a in closed.in_avals]
+        small: list[Any] = [scalars.filled(a.shape, lambda _: next(left)) for a in closed.in_avals]
+        for k, aval in enumerate(closed.in_avals):
+            if stays[k]:
+                memory.append(_Counted(list(small[k].flat), aval.dtype, (small[k].size,)))
+                small[k] = rows.Stored(memory[-1], aval.shape, aval.dtype)
         found = rows.evaluate(closed, small, keep_loops=False)
-        return [jnp.asarray(number) for array in found for number in array.flat]
+        in_hand = (array.ref.numbers if isinstance(array, rows.Stored) else array.flat for array in found)
+        return [jnp.asarray(number) for array in in_hand for number in array]
 
-    given = [jax.ShapeDtypeStruct((), a.dtype) for a in closed.in_avals for _ in range(prod(a.shape))]
-    return jax.make_jaxpr(on_numbers)(*given)
+    numbers = [jax.ShapeDtypeStruct((), a.dtype) for a in closed.in_avals for _ in range(prod(a.shape))]
+    written = jax.make_jaxpr(on_numbers)(*numbers)
+    return written, sum(one.written * np.dtype(one.dtype).itemsize for one in memory)
 
 
 def _named(equation: JaxprEqn) -> tuple[str, bool]:
@@ -114,6 +144,9 @@ def _looked_at(jaxpr: Jaxpr) -> list[JaxprEqn]:
     once = []
     for equation in _flat(jaxpr):
         operands = tuple(("literal", str(v)) if isinstance(v, Literal) else id(same.get(v, v)) for v in equation.invars)
+        if equation.primitive is copy_p:  # read from memory, every time
+            once.append(equation)
+            continue
         key = (equation.primitive.name, operands, str(sorted(equation.params.items(), key=lambda item: item[0])))
         if key in made:
             same.update(zip(equation.outvars, made[key], strict=True))

@@ -43,7 +43,7 @@ def steps_in_one_kernel(
 
     traced = _traced(step, params, state)
     state_leaves, tree = jax.tree.flatten(state)
-    in_memory = _looked_up(traced.closed, len(traced.given))
+    in_memory = looked_up(traced.closed, len(traced.given))
     lanes = state_leaves[0].shape[-1]
     padded = -(-lanes // block) * block
     shared = _Shared.of([value for value, lane in traced.given if not lane])
@@ -140,7 +140,7 @@ def _traced(step: Callable[[Any, Any], Any], params: Any, state: Any) -> _Traced
     return _Traced(_replaced(closed, invars=invars), [one for one, keep in zip(every, kept, strict=True) if keep])
 
 
-def _looked_up(closed: ClosedJaxpr, given: int) -> list[bool]:
+def looked_up(closed: ClosedJaxpr, given: int) -> list[bool]:
     """Which arrays of the state go through one loop, row by row perhaps, and are the state's again behind it."""
     jaxpr = closed.jaxpr
 

@@ -70,8 +70,9 @@ def evaluate(closed: ClosedJaxpr, arguments: Sequence[Any], *, keep_loops: bool 
         return scalars.evaluate(closed, arguments, rules)
 
     rules |= rules_for(inner)
-    if keep_loops:
-        rules["scan"] = lambda equation, operands: _scan(inner, rules, equation, operands)
+    rules["scan"] = lambda equation, operands: (
+        _scan(inner, rules, equation, operands) if keep_loops else scalars.unrolled(operands, equation.params, rules)
+    )
     return inner(closed, arguments)
 
 
@@ -91,13 +92,14 @@ def rules_for(evaluate: _Evaluate) -> dict[str, scalars.Rule]:
     }
 
 
-def _whole(array: Any) -> Numbers:
+def whole(array: Any) -> Numbers:
+    """An array out of memory, if it is there."""
     return array.whole() if isinstance(array, Stored) else array
 
 
 def _lane_loop(evaluate: _Evaluate, equation: Any, operands: list[Any]) -> list[Numbers]:
     """One loop over the lanes (`in_one_loop`): its function has arrays without their axis, nor that of directions."""
-    closed, operands = equation.params["jaxpr"], [_whole(o) for o in operands]
+    closed, operands = equation.params["jaxpr"], [whole(o) for o in operands]
     axes = [o.ndim - len(a.shape) for o, a in zip(operands, closed.in_avals, strict=True)]
     directions = next((o.shape[-2] for o, count in zip(operands, axes, strict=True) if count == 2), None)
 
@@ -199,7 +201,7 @@ def _cond(evaluate: _Evaluate, equation: Any, operands: list[Any]) -> list[Any]:
 
     def way(branch):
         known = [array.again() if isinstance(array, Stored) else array for array in given]
-        return _arrays(_flat([_whole(found) for found in evaluate(branch, known)]), kinds)
+        return _arrays(_flat([whole(found) for found in evaluate(branch, known)]), kinds)
 
     ways = [lambda branch=branch: way(branch) for branch in branches]
     shapes = [[found.shape for found in jax.eval_shape(way)] for way in ways]
