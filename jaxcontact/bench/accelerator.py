@@ -74,6 +74,10 @@ class Way:
     lanes: int
     source: str
 
+    def numbers(self) -> dict[str, Any]:
+        """All of it, as JSON can hold it."""
+        return {**self.turns._asdict(), **asdict(self.stepping), "lanes": self.lanes, "source": self.source}
+
     def said(self) -> str:
         """Its kernels, in words."""
         one, steps = self.stepping, self.turns.steps
@@ -166,7 +170,7 @@ def measure_accelerator(tell: Tell = silent, *, short: bool = False) -> Part:
         "lanes": lanes,
         "card": asdict(A100),
         "step": asdict(count),
-        "programs": {name: asdict(way) for name, way in ((_XLA, xla), (_ONE, ours))},
+        "programs": {name: way.numbers() for name, way in ((_XLA, xla), (_ONE, ours))},
         "lowered": lowered,
         "steps of an impact": steps,
         "seconds of a step": {name: asdict(one) for name, one in times.items()},

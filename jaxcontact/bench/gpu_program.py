@@ -141,6 +141,7 @@ def _compile(kernel: str, steps: int, lanes: int) -> Stepping:
 
 _NO_KERNEL = ("parameter", "constant", "get-tuple-element", "tuple", "bitcast", "while", "conditional", "call")
 _OPERATION = re.compile(r"^\s+(?:ROOT )?(%[\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*)$", re.MULTILINE)
+_TURNS = r'known_trip_count":\{"n":"(\d+)"'
 _WIDTHS = {"pred": 1, "s8": 1, "u8": 1, "s16": 2, "f16": 2, "bf16": 2, "s32": 4, "u32": 4, "f32": 4}
 
 
@@ -157,37 +158,28 @@ class _Module:
         """Condition, body and number of turns (if it is known) of the loops in a computation."""
         for _, _, kind, rest in self.operations[name]:
             if kind == "while":
-                turns = re.search(r'known_trip_count":\{"n":"(\d+)"', rest)
+                turns = re.search(_TURNS, rest)
                 yield _named(rest, "condition"), _named(rest, "body"), int(turns[1]) if turns else None
 
-    def cost(self, name: str) -> Stepping:
-        """Kernels, waits and bytes of a computation.
+    def cost(self, name: str, turns: int = 1) -> np.ndarray:
+        """Kernels, waits and bytes of a computation, the body of a loop of so many turns.
 
         Of two branches in a loop over evaluations, the dearer one is taken once (where a step arrives) and the other
         in all other turns: so a loop knows its number of turns, and a branch is counted as both, with that weight.
         """
-        return self._cost(name, 1)
-
-    def _cost(self, name: str, turns: int) -> Stepping:
-        kernels, waits, moved = 0, 0, 0
+        total = np.zeros(3)
         shapes = {n: shape for n, shape, _, _ in self.operations[name]}
         for _, shape, kind, rest in self.operations[name]:
-            inner: list[tuple[float, Stepping]] = []
             if kind == "while":
-                count = re.search(r'known_trip_count":\{"n":"(\d+)"', rest)
+                count = re.search(_TURNS, rest)
                 length = int(count[1]) if count else 1
-                inner = [(length, self._cost(_named(rest, "body"), length))]
+                total += length * self.cost(_named(rest, "body"), length)
             elif kind == "conditional":
-                ways = sorted((self._cost(n, 1) for n in _branches(rest)), key=lambda way: way.kernels)
-                inner = [((turns - 1) / turns, ways[0]), (1 / turns, ways[-1])]
-                waits += 1
+                cheap, *_, dear = sorted((self.cost(n) for n in _branches(rest)), key=lambda cost: cost[0])
+                total += cheap * (turns - 1) / turns + dear / turns + [0, 1, 0]
             elif kind not in _NO_KERNEL:
-                kernels += 1
-                moved += self._moved(shape, kind, rest, shapes)
-            for weight, one in inner:
-                kernels, waits = kernels + weight * one.kernels, waits + weight * one.waits
-                moved += weight * one.bytes
-        return Stepping(round(kernels), 0, round(waits), round(moved))
+                total += [1, 0, self._moved(shape, kind, rest, shapes)]
+        return total
 
     def _moved(self, shape: str, kind: str, rest: str, shapes: Mapping[str, str]) -> int:
         """Bytes that a kernel reads and writes; of what it only takes or puts in a piece, that piece."""
@@ -198,7 +190,7 @@ class _Module:
         inside = self.operations[called[1]]
         sizes = {n: _size(s) for n, s, _, _ in inside}
         total, written = 0, _size(shape)
-        for name, full, _, place in [o for o in inside if o[2] == "parameter"]:
+        for name, full, _, _ in [o for o in inside if o[2] == "parameter"]:
             users = [o for o in inside if re.search(re.escape(name) + r"[,)\s]", o[3]) and o[0] != name]
             pieces = 0
             for user, _, how, arguments in users:
@@ -211,7 +203,6 @@ class _Module:
                     pieces = _size(full)
                     break
             total += min(pieces, _size(full))
-            del place
         return total + max(written, 0)
 
 
@@ -220,8 +211,8 @@ def stepping_of(text: str) -> Stepping:
     module = _Module(text)
     _, refilling, _ = next(loop for loop in module.loops(module.entry) if loop[2] is None)
     condition, body, _ = next(loop for loop in module.loops(refilling) if loop[2] is None)
-    turn, look = module.cost(body), module.cost(condition)
-    return Stepping(turn.kernels, look.kernels, turn.waits + 1, turn.bytes)
+    (kernels, waits, moved), look = module.cost(body), module.cost(condition)
+    return Stepping(round(kernels), round(look[0]), round(waits) + 1, round(moved))
 
 
 def _named(rest: str, what: str) -> str:
