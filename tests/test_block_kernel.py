@@ -32,7 +32,8 @@ def arithmetic(shared, y, kind):
         memory = jax.lax.dynamic_update_index_in_dim(memory, fresh + 0.25 * old, i, 0)
         return (total + memory[1], memory), None
 
-    first = (y[0] * shared, jnp.stack([y[0], y[1], y[2], y[0]]))
+    known = y.at[np.array([2])].set(y[np.array([1])] + 1.0)  # at places that are known
+    first = (y[0] * shared, jnp.stack([y[0], y[1], known[2], y[0]]))
     (total, memory), _ = jax.lax.scan(turn, first, jnp.arange(len(TABLE)))
     return {"total": total, "memory": memory, "least": jnp.argmin(memory, axis=0).astype(jnp.int32)}
 
@@ -127,6 +128,17 @@ def test_what_is_asked_for_is_checked():
         turns_on("cuda", "triton")
     with pytest.raises(InputError, match="steps_per_turn = 0"):
         turns_on("cuda", "xla", 0)
+
+
+def test_a_step_that_one_kernel_cannot_hold_is_refused():
+    def sorting(settings):
+        whole = counting(settings)
+        return whole._replace(step=lambda params, state: (state[0] - 1.0, jnp.sort(jnp.stack([*state]), axis=0)[0]))
+
+    drawn = {"steps": np.arange(3.0)}
+    driver = LaneDriver(sorting, Settings(), {"gain": 1.0}, drawn, total=3, lanes=1, step_kernel="pallas")
+    with pytest.raises(InputError, match="'xla' can: sort"):
+        list(driver.stream([(0, drawn)]))
 
 
 CRUTCH = get_model("crutch")

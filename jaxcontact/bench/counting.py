@@ -132,9 +132,8 @@ def _written_out(closed: ClosedJaxpr, given: int) -> tuple[ClosedJaxpr, int]:
 
 def _named(equation: JaxprEqn) -> tuple[str, bool]:
     """An operation's name, and whether it is on real numbers."""
-    operand = equation.invars[-1].aval if equation.invars else equation.outvars[0].aval
-    real = jnp.issubdtype(operand.dtype, jnp.floating)
-    return equation.primitive.name, bool(real)
+    operand: Any = equation.invars[-1].aval if equation.invars else equation.outvars[0].aval
+    return equation.primitive.name, bool(jnp.issubdtype(operand.dtype, jnp.floating))
 
 
 def _looked_at(jaxpr: Jaxpr) -> list[JaxprEqn]:

@@ -118,7 +118,10 @@ def compiled_stepping(turns: Turns, lanes: int) -> Stepping | str:
     """Compile for an A100 in a process of its own and say what a turn consists of, or why that was not possible."""
     if find_spec("jax_plugins") is None or find_spec("jax_plugins.xla_cuda12") is None:
         return f"no compiler for GPUs here ({INSTALL})"
-    settings = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1", "JAX_ENABLE_X64": str(int(jax.config.jax_enable_x64))}
+    settings = {
+        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+        "JAX_ENABLE_X64": str(int(jnp.result_type(float) == np.float64)),
+    }
     command = [sys.executable, "-m", "jaxcontact.bench.gpu_program", turns.kernel, str(turns.steps), str(lanes)]
     try:
         done = subprocess.run(

@@ -43,7 +43,11 @@ def in_turns(machine: Machine, turns: Turns) -> Machine:
 
     def step(params: Any, state: Any) -> Any:
         if turns.kernel == "pallas":
-            return steps_in_one_kernel(machine.step, params, state, steps=turns.steps, interpret=turns.interpret)
+            try:
+                return steps_in_one_kernel(machine.step, params, state, steps=turns.steps, interpret=turns.interpret)
+            except NotImplementedError as error:
+                why = str(error).splitlines()[0]
+                raise InputError(f"step_kernel = 'pallas' cannot hold a step of this kind, 'xla' can: {why}") from error
         return jax.lax.fori_loop(0, turns.steps, lambda _, now: machine.step(params, now), state)
 
     return machine if turns == Turns() else machine._replace(step=step, steps=turns.steps * machine.steps)

@@ -89,6 +89,8 @@ def rules_for(evaluate: _Evaluate) -> dict[str, scalars.Rule]:
         "dynamic_slice": _dynamic_slice,
         "dynamic_update_slice": _dynamic_update_slice,
         "round": _round,
+        "gather": _gather,
+        "scatter": _scatter,
     }
 
 
@@ -294,6 +296,38 @@ def _dynamic_update_slice(equation: Any, operands: list[Any]) -> list[Any]:
         else:
             result[place] = _chosen(_equals(index, first), piece, result[place])
     return [result]
+
+
+def _places(equation: Any, *operands: Any) -> np.ndarray:
+    """Which number comes where: the operation itself, carried out on the numbers' own places."""
+    with jax.ensure_compile_time_eval():
+        return np.asarray(equation.primitive.bind(*map(jnp.asarray, operands), **equation.params))
+
+
+def _indices(equation: Any, indices: Numbers) -> np.ndarray:
+    if not all(map(is_known, indices.flat)):
+        raise NotImplementedError(f"{equation.primitive} needs to know its places when it is written out: {equation}")
+    return np.array(indices.tolist(), dtype=equation.invars[1].aval.dtype)
+
+
+def _gather(equation: Any, operands: list[Any]) -> list[Numbers]:
+    """Numbers picked out at known places; beyond the array there are none."""
+    array = whole(operands[0])
+    first = np.arange(1, array.size + 1, dtype=np.int32).reshape(array.shape)
+    places = np.maximum(_places(equation, first, _indices(equation, operands[1])), 0)
+    if np.any(places == 0):
+        raise NotImplementedError(f"entries are picked out from beyond an array: {equation}")
+    return [filled(places.shape, lambda index: array.flat[places[index] - 1])]
+
+
+def _scatter(equation: Any, operands: list[Any]) -> list[Numbers]:
+    """Numbers put in at known places."""
+    array, piece = whole(operands[0]), whole(operands[2])
+    before = np.arange(array.size, dtype=np.int32).reshape(array.shape)
+    after = np.arange(array.size, array.size + piece.size, dtype=np.int32).reshape(piece.shape)
+    places = _places(equation, before, _indices(equation, operands[1]), after)
+    every = [*array.flat, *piece.flat]
+    return [filled(places.shape, lambda index: every[places[index]])]
 
 
 def _round(equation: Any, operands: list[Numbers]) -> list[Numbers]:
