@@ -1,12 +1,14 @@
 """What the bench says of an accelerator is counted from programs: known ones first, then the crutch's."""
 
 import json
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxcontact import lanewise
 from jaxcontact.bench import accelerator, gpu_program
 from jaxcontact.bench.accelerator import A100, Way, measure_accelerator, step_times
 from jaxcontact.bench.counting import StepCount, count_step
@@ -191,6 +193,16 @@ def test_the_part_is_counted_from_the_crutch_and_kept(monkeypatch):
     # Six evaluations of a 17-row flow with a 4 x 4 factorisation, an error norm, and a root: thousands, not millions.
     assert 3_000 < step["flops"] < 12_000 and step["flops"] < step["instructions"]
     assert step["state_bytes"] < 2_000 and step["loop_bytes"] < 10_000 and step["least_kernels"] > 100
+    # What the document derives from is still what the program asks for.
+    text = (Path(lanewise.__file__).parent / "ACCELERATORS.md").read_text()
+    for named, name in (
+        ("flops (", "flops"),
+        ("floating-point instructions", "instructions"),
+        ("state (bytes)", "state_bytes"),
+        ("slopes of the stride (bytes)", "loop_bytes"),
+    ):
+        (line,) = [line for line in text.splitlines() if line.startswith(f"| {named}")]
+        assert float(line.split("|")[2].replace(",", "")) == pytest.approx(step[name], rel=0.1), line
     assert (part.numbers["programs"]["one kernel"]["kernels"], part.numbers["programs"]["one kernel"]["steps"]) == (
         1,
         4,

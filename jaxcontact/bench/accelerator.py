@@ -194,7 +194,7 @@ def _way(turns: Turns, count: StepCount, lanes: int, *, short: bool) -> Way:
         return Way(turns, found, lanes, "compiled for sm_80")
     kernels = 1 if turns.kernel == "pallas" else count.least_kernels
     moved = 2 * count.state_bytes + count.param_bytes
-    return Way(turns, Stepping(kernels, 3, 1, moved * lanes), lanes, f"at least, without a compiler: {found}")
+    return Way(turns, Stepping(kernels, 1, 1, moved * lanes), lanes, f"at least, without a compiler: {found}")
 
 
 def _steps_of_an_impact(cases: int) -> float:
