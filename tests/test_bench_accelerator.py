@@ -79,7 +79,9 @@ def test_lane_loops_and_the_turns_inside_are_kernels_at_least():
         x = in_one_loop(root, state[0])
         return in_one_loop(lambda x: x + 1.0, x), state[1]
 
-    assert count_step(machine_of(step), PARAMS).least_kernels == 2 + 12
+    count = count_step(machine_of(step), PARAMS)
+    assert count.least_kernels == 2 + 12
+    assert count.least_bytes == 2 * 2 * 8 + 2 * count.state_bytes  # each reads a number and writes one
 
 
 # ---------------------------------------------------------------- programs
@@ -162,7 +164,9 @@ def test_calls_to_the_host_and_open_shapes_are_found():
 
 
 def count_of(**more) -> StepCount:
-    numbers = dict(flops=0, instructions=0, other=0, state_bytes=0, param_bytes=0, loop_bytes=0, least_kernels=0)
+    numbers = dict(
+        flops=0, instructions=0, other=0, state_bytes=0, param_bytes=0, loop_bytes=0, least_kernels=0, least_bytes=0
+    )
     return StepCount(operations={}, **(numbers | more))
 
 

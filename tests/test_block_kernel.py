@@ -141,6 +141,15 @@ def test_a_step_that_one_kernel_cannot_hold_is_refused():
         list(driver.stream([(0, drawn)]))
 
 
+def test_arrays_come_as_arguments():
+    def shifted(by, state):
+        return steps_in_one_kernel(lambda _, state: state + by, {}, state, interpret=True)
+
+    np.testing.assert_array_equal(jax.jit(shifted)(2.0, jnp.zeros(5)), np.full(5, 2.0))
+    with pytest.raises(ValueError, match="as arguments"):
+        jax.jit(shifted)(jnp.ones(5), jnp.zeros(5))
+
+
 CRUTCH = get_model("crutch")
 
 

@@ -81,9 +81,10 @@ class Way:
     def said(self) -> str:
         """Its kernels, in words."""
         one, steps = self.stepping, self.turns.steps
+        often = "once" if one.waits == 1 else f"{one.waits} times"
         turn = "a step" if steps == 1 else f"in {steps} steps"
         return (
-            f"{one.kernels} {turn} and {one.look} to look, for which and at branches the host waits {one.waits} times "
+            f"{one.kernels} {turn} and {one.look} to look, for which and at branches the host waits {often} "
             f"({self.source})"
         )
 
@@ -192,8 +193,9 @@ def _way(turns: Turns, count: StepCount, lanes: int, *, short: bool) -> Way:
     found = "it is not asked in the short version" if short else compiled_stepping(turns, lanes)
     if isinstance(found, Stepping):
         return Way(turns, found, lanes, "compiled for sm_80")
-    kernels = 1 if turns.kernel == "pallas" else count.least_kernels
-    moved = 2 * count.state_bytes + count.param_bytes
+    kernels, moved = count.least_kernels, count.least_bytes
+    if turns.kernel == "pallas":
+        kernels, moved = 1, 2 * count.state_bytes + count.param_bytes
     return Way(turns, Stepping(kernels, 1, 1, moved * lanes), lanes, f"at least, without a compiler: {found}")
 
 

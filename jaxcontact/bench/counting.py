@@ -41,7 +41,7 @@ class StepCount:
     `flops` counts additions, subtractions, products, quotients and roots as one each, as is usual; `instructions` what
     the floating-point units are busy with, comparisons too; `other` choices, logic and whole numbers. `state_bytes` are
     what lives between steps, `loop_bytes` what a kernel of whole steps moves of arrays that it leaves in memory, and
-    `least_kernels` how many kernels XLA needs.
+    `least_kernels` how many kernels XLA needs, which move `least_bytes`.
     """
 
     operations: Mapping[str, int]
@@ -52,6 +52,7 @@ class StepCount:
     param_bytes: int
     loop_bytes: int
     least_kernels: int
+    least_bytes: int
 
 
 def count_step(machine: Machine, params: Mapping[str, Any]) -> StepCount:
@@ -60,6 +61,7 @@ def count_step(machine: Machine, params: Mapping[str, Any]) -> StepCount:
     state = jax.eval_shape(machine.init, one)
     closed = jax.make_jaxpr(machine.step)(one, state)
     written, loop_bytes = _written_out(closed, len(one))
+    kernels, moved = _least_kernels(closed)
     needed = _looked_at(written.jaxpr)
     operations = Counter(_named(equation) for equation in needed if equation.primitive is not copy_p)
     loop_bytes += sum(_bytes([e.outvars[0].aval]) for e in needed if e.primitive is copy_p)
@@ -74,7 +76,8 @@ def count_step(machine: Machine, params: Mapping[str, Any]) -> StepCount:
         state_bytes=_bytes(state),
         param_bytes=_bytes([v for v in one.values() if v.shape]),
         loop_bytes=loop_bytes,
-        least_kernels=_least_kernels(closed),
+        least_kernels=kernels,
+        least_bytes=moved + loop_bytes + 2 * _bytes(state),
     )
 
 
@@ -171,13 +174,13 @@ def _flat(jaxpr: Jaxpr) -> list[JaxprEqn]:
 # ---------------------------------------------------------------- kernels of XLA, without its compiler
 
 
-def _least_kernels(closed: ClosedJaxpr) -> int:
-    """Kernels that XLA cannot do with fewer of.
+def _least_kernels(closed: ClosedJaxpr) -> tuple[int, int]:
+    """Kernels that XLA cannot do with fewer of, and bytes per lane that loops over the lanes read and write.
 
     Each loop over the lanes is one, each turn of a loop inside it another, and so is each row that is written into an
     array which a loop over evaluations carries along.
     """
-    found = [0]
+    found = [0, 0]
     rules: dict[str, scalars.Rule] = {}
 
     def inner(closed: ClosedJaxpr, arguments: Any) -> Any:
@@ -186,6 +189,8 @@ def _least_kernels(closed: ClosedJaxpr) -> int:
     def counted(rule: Callable, kernels: Callable[[Any], int]) -> scalars.Rule:
         def counting(equation: Any, operands: list[Any]) -> list[Any]:
             found[0] += kernels(equation)
+            if equation.primitive.name == "lane_loop":
+                found[1] += _bytes([v.aval for v in (*equation.invars, *equation.outvars) if v.aval.shape])
             return rule(equation, operands)
 
         return counting
@@ -203,7 +208,7 @@ def _least_kernels(closed: ClosedJaxpr) -> int:
     jax.eval_shape(
         on_numbers, *(jax.ShapeDtypeStruct((), a.dtype) for a in closed.in_avals for _ in range(prod(a.shape)))
     )
-    return found[0]
+    return found[0], found[1]
 
 
 def _turns(jaxpr: Jaxpr) -> int:

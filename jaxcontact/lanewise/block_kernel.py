@@ -168,6 +168,8 @@ def _with_consts_as_arguments(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[An
     pairs = list(zip(jaxpr.constvars, closed.consts, strict=True))
     moved = [(v, const) for v, const in pairs if isinstance(const, Tracer)]
     kept = [(v, const) for v, const in pairs if not isinstance(const, Tracer)]
+    if any(np.ndim(const) for _, const in moved):
+        raise ValueError("a step in one kernel must get all arrays that it looks at as arguments")
     changed = _replaced(closed, constvars=[v for v, _ in kept], invars=[*(v for v, _ in moved), *jaxpr.invars])
     return ClosedJaxpr(changed.jaxpr, [const for _, const in kept]), [const for _, const in moved]
 
