@@ -65,6 +65,7 @@ class Machine(NamedTuple):
     # params -> (state -> state): the step, with all that follows from params alone worked out, once for many steps
     bind: Callable[[Any], Callable[[Any], Any]] | None = None
     variation: Variation | None = None
+    steps: int = 1  # steps of a run that one call of `step` takes
 
     def bound(self, params: Any) -> Callable[[Any], Any]:
         """The step for these parameters, for a loop that takes many."""
@@ -73,9 +74,7 @@ class Machine(NamedTuple):
 
 def simulate(machine: Machine, params: Any) -> Any:
     """Run every lane of `params` to its end and return the outcomes. Forward-mode differentiable, jit it yourself."""
-    state = jax.lax.while_loop(
-        lambda state: ~jnp.all(machine.done(state)), machine.bound(params), machine.init(params)
-    )
+    state = jax.lax.while_loop(lambda state: ~jnp.all(machine.done(state)), machine.bound(params), machine.init(params))
     return machine.finish(params, state)
 
 

@@ -201,7 +201,7 @@ def _numbers(array: Any) -> np.ndarray:
     numbers = np.empty(shape, object)
     for index in np.ndindex(shape):
         one = array[index] if index else array
-        numbers[index] = one if isinstance(one, Tracer) or np.result_type(one) == bool else float(one)
+        numbers[index] = one if isinstance(one, Tracer) or np.result_type(one) == np.bool_ else float(one)
     return numbers
 
 

@@ -3,13 +3,15 @@
 A small array is held as a numpy array of objects, each a traced number or, where its value is known, a number. Taking
 apart, stacking and transposing then cost nothing, and loops of a fixed length are unrolled: what is left is arithmetic
 alone, which a compiler can run over many lanes in one loop. The numbers may be JAX's, while it traces, or those of a
-program that is being written (`written`).
+program that is being written (`written`). A "number" may also be that of every lane of a block, in a traced row;
+`rules` say what else there is to be carried out, or to be carried out otherwise.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
@@ -19,6 +21,10 @@ from jaxcontact.lanewise.written import Written, write
 from jaxcontact.safemath import keep_p
 
 Numbers = np.ndarray  # of objects: traced numbers, or numpy's
+Rule = Callable[[Any, list[Numbers]], list[Numbers]]  # an equation and its operands -> its results
+Rules = Mapping[str, Rule]  # by the primitive's name
+
+_NO_RULES: Rules = {}
 
 # What is done with known numbers at once: left to JAX, each kind would be compiled, for 15 ms.
 _KNOWN: dict[Any, Callable[..., Any]] = {
@@ -60,26 +66,32 @@ _REDUCTIONS = {
 }
 
 
-def evaluate(closed: ClosedJaxpr, arguments: Sequence[Numbers]) -> list[Numbers]:
-    """Carry out a traced function on small arrays of numbers."""
+def evaluate(closed: ClosedJaxpr, arguments: Sequence[Numbers], rules: Rules = _NO_RULES) -> list[Numbers]:
+    """Carry out a traced function on small arrays of numbers; `rules` come before what is known here."""
     consts = zip(closed.consts, closed.jaxpr.constvars, strict=True)
-    return _evaluate(closed.jaxpr, [_known(const, variable.aval) for const, variable in consts], arguments)
+    return _evaluate(closed.jaxpr, [_known(const, variable.aval) for const, variable in consts], arguments, rules)
 
 
-def _evaluate(jaxpr: Jaxpr, consts: Sequence[Numbers], arguments: Sequence[Numbers]) -> list[Numbers]:
+def _evaluate(jaxpr: Jaxpr, consts: Sequence[Numbers], arguments: Sequence[Numbers], rules: Rules) -> list[Numbers]:
     values: dict[Any, Numbers] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *arguments), strict=True))
     for equation in jaxpr.eqns:
         if not equation.outvars:  # nothing comes of it
             continue
         operands = [_known(v.val, v.aval) if isinstance(v, Literal) else values[v] for v in equation.invars]
-        found = _carry_out(equation, operands)
+        rule = rules.get(equation.primitive.name)
+        found = rule(equation, operands) if rule else _carry_out(equation, [*map(_in_hand, operands)], rules)
         values.update(zip(equation.outvars, found, strict=True))
     return [_known(v.val, v.aval) if isinstance(v, Literal) else values[v] for v in jaxpr.outvars]
 
 
+def _in_hand(array: Any) -> Numbers:
+    """A small array, if need be out of the memory that a rule keeps it in."""
+    return array if isinstance(array, np.ndarray) else array.whole()
+
+
 def picked(numbers: Sequence[Any], places: np.ndarray) -> Numbers:
     """The numbers at these places, as a small array."""
-    return _filled(places.shape, lambda index: numbers[places[index]])
+    return filled(places.shape, lambda index: numbers[places[index]])
 
 
 def _known(value: Any, aval: Any) -> Numbers:
@@ -91,7 +103,8 @@ def _known(value: Any, aval: Any) -> Numbers:
     return numbers
 
 
-def _filled(shape: tuple[int, ...], number: Callable[[tuple[int, ...]], Any]) -> Numbers:
+def filled(shape: tuple[int, ...], number: Callable[[tuple[int, ...]], Any]) -> Numbers:
+    """A small array of the numbers that belong to each index."""
     numbers = np.empty(shape, object)
     for index in np.ndindex(shape) if shape else ((),):
         numbers[index] = number(index)
@@ -100,16 +113,17 @@ def _filled(shape: tuple[int, ...], number: Callable[[tuple[int, ...]], Any]) ->
 
 def _one(numbers: Any) -> Numbers:
     """A small array, also of a single number."""
-    return numbers if isinstance(numbers, np.ndarray) else _filled((), lambda _: numbers)
+    return numbers if isinstance(numbers, np.ndarray) else filled((), lambda _: numbers)
 
 
-def _is_known(number: Any) -> bool:
+def is_known(number: Any) -> bool:
+    """Whether a number's value is there already."""
     return not isinstance(number, Written | Tracer)
 
 
-def _bind(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+def bind(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
     """One operation on numbers; done at once where all are known, and left out where it changes nothing."""
-    if all(map(_is_known, operands)):
+    if all(map(is_known, operands)):
         if primitive in _KNOWN:
             return _KNOWN[primitive](*operands)
         if primitive is p.convert_element_type_p:
@@ -118,27 +132,29 @@ def _bind(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> An
             return np.asarray(operands[0]).view(params["new_dtype"])[()]
     if primitive is p.mul_p:
         for one, other in (operands, operands[::-1]):
-            if _is_known(one) and one == 1:
+            if is_known(one) and one == 1:
                 return other
-    if primitive is p.select_n_p and _is_known(operands[0]):
+    if primitive is p.select_n_p and is_known(operands[0]):
         return operands[1 + int(operands[0])]
     if any(isinstance(o, Written) for o in operands):
         return write(primitive, operands, params)
+    if room := np.broadcast_shapes(*map(np.shape, operands)):  # rows of lanes meet numbers that all lanes share
+        operands = [jnp.broadcast_to(o, room) for o in operands]
     return primitive.bind(*operands, **params)
 
 
-def _carry_out(equation: Any, operands: list[Numbers]) -> list[Numbers]:
+def _carry_out(equation: Any, operands: list[Numbers], rules: Rules) -> list[Numbers]:
     primitive, params = equation.primitive, equation.params
     shape = equation.outvars[0].aval.shape
     if primitive in _ELEMENTWISE:
         if primitive is p.convert_element_type_p:
             params = {**params, "sharding": None}
         wide = [o if o.shape == shape else np.broadcast_to(o, shape) for o in operands]
-        return [_filled(shape, lambda i: _bind(primitive, [o[i] for o in wide], params))]
+        return [filled(shape, lambda i: bind(primitive, [o[i] for o in wide], params))]
     if primitive.name in _IDENTITIES:
         return operands
     if primitive in _REDUCTIONS:
-        return [_reduced(operands[0], params["axes"], lambda a, b: _bind(_REDUCTIONS[primitive], [a, b], {}))]
+        return [_reduced(operands[0], params["axes"], lambda a, b: bind(_REDUCTIONS[primitive], [a, b], {}))]
     if primitive.name in _STRUCTURE:
         return [_STRUCTURE[primitive.name](operands, params, shape)]
     if primitive is p.dot_general_p:
@@ -146,11 +162,11 @@ def _carry_out(equation: Any, operands: list[Numbers]) -> list[Numbers]:
     if primitive in (p.argmin_p, p.argmax_p):
         return [_arg(primitive, operands[0], params)]
     if primitive is p.scan_p:
-        return _unrolled(operands, params)
+        return unrolled(operands, params, rules)
     inner = params.get("jaxpr") or params.get("call_jaxpr")
     if inner is None or primitive in (p.while_p, p.cond_p):
         raise NotImplementedError(f"{primitive} cannot be written out for one lane: {equation}")
-    return evaluate(inner, operands) if isinstance(inner, ClosedJaxpr) else _evaluate(inner, [], operands)
+    return evaluate(inner, operands, rules) if isinstance(inner, ClosedJaxpr) else _evaluate(inner, [], operands, rules)
 
 
 def _broadcast(operands: list[Numbers], params: dict[str, Any], shape: tuple[int, ...]) -> Numbers:
@@ -163,7 +179,7 @@ def _broadcast(operands: list[Numbers], params: dict[str, Any], shape: tuple[int
 
 def _iota(_operands: list[Numbers], params: dict[str, Any], shape: tuple[int, ...]) -> Numbers:
     number = np.dtype(params["dtype"]).type
-    return _filled(shape, lambda index: number(index[params["dimension"]]))
+    return filled(shape, lambda index: number(index[params["dimension"]]))
 
 
 def _slice(operands: list[Numbers], params: dict[str, Any], _shape: tuple[int, ...]) -> Numbers:
@@ -188,7 +204,7 @@ _STRUCTURE: dict[str, Callable[[list[Numbers], dict[str, Any], tuple[int, ...]],
 def _reduced(numbers: Numbers, axes: Sequence[int], combine: Callable[[Any, Any], Any]) -> Numbers:
     for axis in sorted(axes, reverse=True):
         rows = np.moveaxis(numbers, axis, 0)
-        numbers = _filled(rows.shape[1:], lambda index, rows=rows: reduce(combine, rows[:, *index]))
+        numbers = filled(rows.shape[1:], lambda index, rows=rows: reduce(combine, rows[:, *index]))
     return numbers
 
 
@@ -206,10 +222,10 @@ def _dot(left: Numbers, right: Numbers, dimensions: Any) -> Numbers:
 
     def number(index: tuple[int, ...]) -> Any:
         first, second = np.ravel(a[index[: len(a_shape)]]), np.ravel(b[index[len(a_shape) :]])
-        terms = [_bind(p.mul_p, [x, y], {}) for x, y in zip(first, second, strict=True)]
-        return reduce(lambda x, y: _bind(p.add_p, [x, y], {}), terms)
+        terms = [bind(p.mul_p, [x, y], {}) for x, y in zip(first, second, strict=True)]
+        return reduce(lambda x, y: bind(p.add_p, [x, y], {}), terms)
 
-    return _filled(a_shape + b_shape, number)
+    return filled(a_shape + b_shape, number)
 
 
 def _arg(primitive: Any, numbers: Numbers, params: dict[str, Any]) -> Numbers:
@@ -222,30 +238,31 @@ def _arg(primitive: Any, numbers: Numbers, params: dict[str, Any]) -> Numbers:
         column = rows[:, *index]
         best, where = column[0], kind(0)
         for i, one in enumerate(column[1:], 1):
-            wins = _bind(better, [_as_number(one), _as_number(best)], {})
-            best = _bind(p.select_n_p, [wins, best, one], {})
-            where = _bind(p.select_n_p, [wins, where, kind(i)], {})
+            wins = bind(better, [_as_number(one), _as_number(best)], {})
+            best = bind(p.select_n_p, [wins, best, one], {})
+            where = bind(p.select_n_p, [wins, where, kind(i)], {})
         return where
 
-    return _filled(rows.shape[1:], number)
+    return filled(rows.shape[1:], number)
 
 
 def _as_number(value: Any) -> Any:
     """Truth values are compared as numbers."""
     if (value.dtype if isinstance(value, Written | Tracer) else np.result_type(value)) == np.bool_:
-        return _bind(
+        return bind(
             p.convert_element_type_p, [value], {"new_dtype": np.dtype(np.int32), "weak_type": False, "sharding": None}
         )
     return value
 
 
-def _unrolled(operands: list[Numbers], params: dict[str, Any]) -> list[Numbers]:
+def unrolled(operands: list[Numbers], params: dict[str, Any], rules: Rules = _NO_RULES) -> list[Numbers]:
+    """A loop of fixed length, pass after pass."""
     consts, carries = params["num_consts"], params["num_carry"]
     shared, carry, each = operands[:consts], operands[consts : consts + carries], operands[consts + carries :]
     gathered: list[list[Numbers]] = []
     order = range(params["length"])
     for i in reversed(order) if params["reverse"] else order:
-        found = evaluate(params["jaxpr"], [*shared, *carry, *(_one(e[i]) for e in each)])
+        found = evaluate(params["jaxpr"], [*shared, *carry, *(_one(e[i]) for e in each)], rules)
         carry = found[:carries]
         gathered.append(found[carries:])
     if params["reverse"]:

@@ -1,7 +1,7 @@
 """Numbers of a program that is being written, and operations on them: straight into what XLA gets (StableHLO).
 
-A machine step of an impact is ten thousand operations on numbers of a lane. Traced by JAX and then lowered, each of them
-took 0.1 ms of Python; written here, a tenth of that: half a second of every first call, compiled programs or not.
+A machine step of an impact is ten thousand operations on numbers of a lane. Traced by JAX and then lowered, each of
+them took 0.1 ms of Python; written here, a tenth of that: half a second of every first call, compiled programs or not.
 Operations that are not in the table below go through JAX.
 """
 

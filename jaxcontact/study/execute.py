@@ -52,16 +52,16 @@ class Executor(Protocol):
 
 
 class LocalExecutor:
-    """Runs jobs on this process's devices, all of them unless some are named."""
+    """Runs jobs on this process's devices, all of them unless some are named; `step_kernel` as for a `LaneDriver`."""
 
-    def __init__(self, devices: int | None = None, lanes: int | None = None) -> None:
+    def __init__(self, devices: int | None = None, lanes: int | None = None, step_kernel: str = "xla") -> None:
         here = jax.local_devices()
         for what, value in (("devices", devices), ("lanes", lanes)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise InputError(f"{what} = {value!r}: a whole number of at least 1 is needed")
         if devices is not None and devices > len(here):
             raise InputError(f"devices = {devices}: there are {len(here)} here ({here[0].platform})")
-        self._devices, self._lanes = here[:devices], lanes
+        self._devices, self._lanes, self._kernel = here[:devices], lanes, step_kernel
         self.tally = Tally()
 
     def stream(
@@ -85,6 +85,7 @@ class LocalExecutor:
             devices=self._devices,
             lanes=lanes,
             watch=watch,
+            step_kernel=self._kernel,
         )
         self.tally = driver.tally
         return driver

@@ -11,6 +11,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxcontact.integrate.machine import Machine, lane_wide
 from jaxcontact.integrate.settings import Settings
+from jaxcontact.integrate.turns import Turns, in_turns
 
 Builder = Callable[[Settings], Machine]
 
@@ -85,7 +86,7 @@ def lane_program(build: Builder, carry: Carry, queue, count, constants, settings
         step_one = machine.bound(params(c.varied))
 
         def step(now):
-            return step_one(now[0]), now[1] + 1
+            return step_one(now[0]), now[1] + machine.steps
 
         state, steps = jax.lax.while_loop(go_on, step, (c.state, c.steps))
         return c._replace(state=state, steps=steps)
@@ -126,6 +127,12 @@ def _machine_shapes(build: Builder, settings: Settings, constants, names, number
         {name: jax.ShapeDtypeStruct((), number) for name in constants},
         {name: jax.ShapeDtypeStruct((1,), number) for name in names},
     )
+
+
+@lru_cache(maxsize=64)
+def building_turns(build: Builder, turns: Turns) -> Builder:
+    """A builder of the same machine in turns; kept, for the same function object means the same compiled program."""
+    return lambda settings: in_turns(build(settings), turns)
 
 
 @lru_cache(maxsize=64)

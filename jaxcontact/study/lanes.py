@@ -21,7 +21,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxcontact.errors import InputError
 from jaxcontact.integrate.settings import Settings
-from jaxcontact.study.lane_program import Builder, Carry, compiled_program, machine_shapes
+from jaxcontact.integrate.turns import Turns, turns_on
+from jaxcontact.study.lane_program import Builder, Carry, building_turns, compiled_program, machine_shapes
 
 # How many lanes a device has at most by default. A CPU's are few enough for the states to stay in its cache (measured
 # on the crutch: 128 lanes a tenth slower, 512 alike or slower; float32 has room for twice as many, and is a tenth
@@ -99,7 +100,8 @@ class LaneDriver:
     `build(settings)` gives the machine; the same function object means the same compiled program. `constants` are the
     parameters shared by all configurations (SI numbers), `names` those that each configuration brings. At most `total`
     configurations will come, small studies get few lanes; at most `batch` of them at a time, if that is known.
-    `lanes` is the most that a device may have.
+    `lanes` is the most that a device may have. `step_kernel` is "xla", or "pallas" for several steps in one kernel of
+    our own; `steps_per_turn` says how many steps are taken before one looks which lanes are done (see `turns`).
     """
 
     def __init__(
@@ -114,9 +116,12 @@ class LaneDriver:
         devices: Iterable[Any] | None = None,
         lanes: int | None = None,
         watch: Callable[[int], None] = lambda runs: None,
+        step_kernel: str = "xla",
+        steps_per_turn: int | None = None,
     ) -> None:
         available = tuple(devices) if devices is not None else tuple(jax.local_devices())
         on_cpu = available[0].platform == "cpu"
+        turns = turns_on(available[0].platform, step_kernel, steps_per_turn)
         on_cpu_usual = CPU_LANES * 8 // np.dtype(jnp.result_type(float)).itemsize
         usual = lanes or (on_cpu_usual if on_cpu else ACCELERATOR_LANES)
         self._devices = available[: max(1, min(len(available), -(-total // usual)))]
@@ -126,7 +131,8 @@ class LaneDriver:
         # As much room as can be used, in few sizes.
         rooms = [self._lanes * size for size in _QUEUES]
         self._queue = next((room for room in rooms if room >= at_a_time), rooms[-1])
-        self._build, self._settings, self._names = build, settings, tuple(names)
+        self._build = build if turns == Turns() else building_turns(build, turns)
+        self._settings, self._names = settings, tuple(names)
         self._constants = {name: np.asarray(value) for name, value in constants.items()}
         self._watch, self._total = watch, total
         self.tally = Tally()
