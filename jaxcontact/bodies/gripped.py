@@ -37,7 +37,7 @@ def _scaled(a, factor):
 
 
 def _solved(matrix, loads, arm, rest, mobility, gripped, force):
-    """The solution, and what its derivatives need besides: factors, answer to a unit force, gain, accelerations held."""
+    """The solution, and what derivatives need besides: factors, answer to a unit force, gain, accelerations held."""
     factors = factor(matrix)
     free, per_unit = solve_factored(factors, loads), solve_factored(factors, arm)
     gain = mobility + _dot(arm, per_unit)

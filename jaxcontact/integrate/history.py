@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxcontact.integrate.hybrid import HybridState
-from jaxcontact.integrate.machine import RUNNING, Machine
+from jaxcontact.integrate.machine import RUNNING, Machine, Variation
 
 # By name: mode before and after an event -> how many of that kind the event was, lane by lane.
 Kinds = Mapping[str, Callable[[jax.Array, jax.Array], jax.Array]]
@@ -45,8 +45,8 @@ def with_history(machine: Machine, kinds: Kinds | None = None) -> Machine:
         none = jnp.zeros(lanes, jnp.int32)
         return History(run, none, _mixed(start, first), dict.fromkeys(counted, none))
 
-    def step(params, state):
-        run = machine.step(params, state.run)
+    def with_step(state, run):
+        """The history after a machine step that led to `run`."""
         before, after = hybrid_state(state.run), hybrid_state(run)
         if before is None or after is None:
             return state._replace(run=run)
@@ -58,10 +58,40 @@ def with_history(machine: Machine, kinds: Kinds | None = None) -> Machine:
         }
         return History(run, state.events + landed, checksum, met)
 
+    def step(params, state):
+        return with_step(state, machine.step(params, state.run))
+
+    def bind(params):
+        one = machine.bound(params)
+        return lambda state: with_step(state, one(state.run))
+
     def finish(params, state):
         return {**machine.finish(params, state.run), "events": state.events, "history": state.checksum, **state.met}
 
-    return Machine(init, step, lambda state: machine.done(state.run), finish)
+    return Machine(
+        init,
+        step,
+        lambda state: machine.done(state.run),
+        finish,
+        bind=bind,
+        variation=_with_history(machine.variation, with_step) if machine.variation else None,
+    )
+
+
+def _with_history(inner: Variation, with_step: Callable[[History, Any], History]) -> Variation:
+    """Derivatives go the machine's own way, and leave the history alone."""
+
+    def step(prepared, prepared_slopes, state, slopes):
+        run, slopes = inner.step(prepared, prepared_slopes, state.run, slopes)
+        return with_step(state, run), slopes
+
+    return Variation(
+        applies=lambda state: inner.applies(state.run),
+        part=lambda state: inner.part(state.run),
+        restored=lambda params, state, part: state._replace(run=inner.restored(params, state.run, part)),
+        prepare=inner.prepare,
+        step=step,
+    )
 
 
 def hybrid_state(state: Any) -> HybridState | None:
