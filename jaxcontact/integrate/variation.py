@@ -73,15 +73,13 @@ def advance(
     trajectory = _Trajectory(s.t, s.h, tuple(s.y), tuple(s.slope), after.later_slopes)
     path = _path_of(tableau, told, trajectory)
     numbers, flow = _along_the_path(system, params, s.mode, path)
-    event, signals = _at_the_event(system, tableau, params, s.mode, told, trajectory)
+    event, passing = _at_the_event(system, tableau, params, s.mode, told, trajectory)
     length = jnp.where(told.landing, told.fraction, 1.0) * s.h
     walk = _Walk(tableau, flow, len(params_slopes) + 1, len(trajectory.y))
 
     def one_direction(params_slopes, slopes):
         end = walk.to_the_end(numbers, length, params_slopes, slopes)
-        seen = in_one_loop(signals.along, event.numbers, params_slopes, slopes[0], end)
-        known = event._replace(numbers=[])
-        return in_one_loop(_past_the_event(system), params, s.mode, told, known, params_slopes, slopes, end, seen)
+        return in_one_loop(_past_the_event(passing), told, event, params_slopes, slopes, end)
 
     return after, jax.vmap(one_direction)(params_slopes, slopes)
 
@@ -104,14 +102,10 @@ class _Trajectory(NamedTuple):
 
 
 class _Event(NamedTuple):
-    """What there is to know about an event: the state, how it and the signals go on, and how fast the guard falls."""
+    """What there is to know about an event: the linear part of its guard and its transition, and how they go on."""
 
-    numbers: list[Any]  # of the signals' linear part
-    t: Any
-    y: tuple[Any, ...]
-    slope: tuple[Any, ...]
-    signals: tuple[Any, ...]
-    signal_slopes: tuple[Any, ...]
+    numbers: list[Any]
+    onwards: tuple[Any, ...]  # how the state after the transition changes with the time of the event
     delay: Any  # how much later the event is for each unit that its guard is larger: 0 where the guard does not fall
 
 
@@ -161,39 +155,38 @@ def _along_the_path(system, params, mode, path):
 
 
 def _at_the_event(system, tableau: Tableau, params, mode, told: hybrid.Told, trajectory: _Trajectory):
-    """Linearise the signals where the event is; elsewhere a lane has none, and nobody looks at what is found."""
-    seen = LinearPart()
+    """Linearise guard and transition where the event is; elsewhere a lane has none, and nobody looks at this."""
+    passing = LinearPart()
     t = trajectory.t + trajectory.h * told.fraction
 
     def there(trajectory, fraction):
         return trajectory.at(dense_weights(tableau, fraction))
 
-    def flow(params, mode, t, y):
-        slope, signals = system.flow(params, t, mode, jnp.stack(y))
-        return tuple(slope), tuple(signals)
+    def slope_at(params, mode, t, y):
+        return tuple(system.flow(params, t, mode, jnp.stack(y))[0])
 
-    def linearised(params, mode, t, y):
+    def linearised(params, mode, event, t, y):
         reals, with_others = _reals(params)
-        return seen.found(lambda reals, t, y: (flow(with_others(reals), mode, t, y)[1], None), reals, t, y)[2]
 
-    def delay(params, mode, event, signals, signal_slopes):
-        _, falling = jax.jvp(lambda g: _guard(system, params, mode, event, g), (signals,), (signal_slopes,))
+        def guard_and_state(reals, t, y):
+            params, y = with_others(reals), jnp.stack(y)
+            signals = system.flow(params, t, mode, y)[1]
+            guard = locate.of_event(system.guards(params, mode, signals), event)
+            return (guard, *system.transition(params, t, mode, event, y, signals)[1]), None
+
+        return passing.found(guard_and_state, reals, t, y)[2]
+
+    def delay(falling):
         falls = falling != 0
         return jnp.where(falls, -1.0 / jnp.where(falls, falling, 1.0), 0.0)
 
     # Apart, for a loop with more than some 250 numbers in memory is not vectorised.
     y = in_one_loop(there, trajectory, told.fraction)
-    slope, signals = in_one_loop(flow, params, mode, t, y)
-    numbers = in_one_loop(linearised, params, mode, t, y)
+    slope = in_one_loop(slope_at, params, mode, t, y)
+    numbers = in_one_loop(linearised, params, mode, told.event, t, y)
     still = [jnp.zeros_like(r) for r in _reals(params)[0]]
-    signal_slopes = tuple(in_one_loop(seen.along, numbers, still, jnp.ones_like(t), slope))
-    delays = in_one_loop(delay, params, mode, told.event, signals, signal_slopes)
-    return _Event(numbers, t, y, slope, signals, signal_slopes, delays), seen
-
-
-def _guard(system, params, mode, event, signals):
-    """The guard that an event belongs to."""
-    return locate.of_event(system.guards(params, mode, jnp.stack(signals)), event)
+    falling, *onwards = in_one_loop(passing.along, numbers, still, jnp.ones_like(t), slope)
+    return _Event(numbers, tuple(onwards), in_one_loop(delay, falling)), passing
 
 
 class _Walk:
@@ -222,11 +215,10 @@ class _Walk:
             def stage(numbers, length, params_slopes, slopes, found, i=i):
                 t, *y = slopes
                 k = self._flow.along(numbers, params_slopes, t, self._at(i, length, y, found))
-                here = {row: k[row] for row in self._own}
-                return self._at(last + 1, length, y, [*found, here]) if i == last else here
+                return {row: k[row] for row in self._own}
 
             found.append(in_one_loop(stage, [n[i] for n in numbers], length, params_slopes, slopes, found))
-        return found[-1]
+        return in_one_loop(lambda length, y, found: self._at(last + 1, length, y, found), length, slopes[1:], found)
 
     def _at(self, i, length, y, found):
         """The state at a stage, or at the end."""
@@ -245,29 +237,15 @@ class _Walk:
         return state
 
 
-def _past_the_event(system) -> Callable:
+def _past_the_event(passing: LinearPart) -> Callable:
     """What the derivatives of the moving part are behind a machine step: with a transition, if the lane landed."""
 
-    def past(params, mode, told: hybrid.Told, event: _Event, params_slopes, slopes, end, signals):
-        reals, with_others = _reals(params)
-        _, guard = jax.jvp(
-            lambda reals, g: _guard(system, with_others(reals), mode, told.event, g),
-            (reals, event.signals),
-            (params_slopes, tuple(signals)),
-        )
+    def past(told: hybrid.Told, event: _Event, params_slopes, slopes, end):
+        t = slopes[0]
+        guard, *after = passing.along(event.numbers, params_slopes, t, end)
         later = event.delay * guard
-
-        def transition(reals, t, y, signals):
-            _, y, _ = system.transition(with_others(reals), t, mode, told.event, jnp.stack(y), jnp.stack(signals))
-            return tuple(y)
-
-        t = slopes[0] + later
-        y, signals = (
-            tuple(s + later * k for s, k in zip(some, along, strict=True))
-            for some, along in ((end, event.slope), (signals, event.signal_slopes))
-        )
-        _, after = jax.jvp(transition, (reals, event.t, event.y, event.signals), (params_slopes, t, y, signals))
-        new = [jnp.where(told.landing, a, b) for a, b in zip([t, *after], [slopes[0], *end], strict=True)]
+        landed = [t + later, *(a + later * k for a, k in zip(after, event.onwards, strict=True))]
+        new = [jnp.where(told.landing, a, b) for a, b in zip(landed, [t, *end], strict=True)]
         return [jnp.where(told.moved, a, b) for a, b in zip(new, slopes, strict=True)]
 
     return past
