@@ -20,9 +20,10 @@ from jaxcontact.study.lanes import LaneDriver, Numbers, Tally
 Found = dict[str, dict[str, np.ndarray]]  # "outcomes": name -> (n,); "curves": name -> (points, n)
 Watch = Callable[[int], None]  # is told how many runs have come back
 
-# Of a CPU, for runs that carry derivatives: their states are larger (measured on the crutch with 12 parameters: 16 to
-# 64 lanes alike, 128 a third slower).
-TANGENT_LANES = 32
+# Of a CPU, for runs that carry derivatives: their states are larger (measured on the crutch with 12 parameters). Through
+# derivatives of whole steps, 16 to 64 lanes are alike, 128 a third slower. A machine's own way carries less: 96 and 160
+# lanes are a tenth slower than 144, 128 and 192, whose rows share lines of the cache, a fifth.
+TANGENT_LANES, VARIATION_LANES = 32, 144
 
 
 class Job(NamedTuple):
@@ -74,7 +75,8 @@ class LocalExecutor:
         """Return lanes for a job. They may serve one stream after another, and need not be made again for each."""
         lanes = self._lanes
         if lanes is None and job.by and self._devices[0].platform == "cpu":
-            lanes = TANGENT_LANES
+            has_own_way = _builder(job._replace(by=()))(job.settings).variation is not None
+            lanes = VARIATION_LANES if has_own_way else TANGENT_LANES
         driver = LaneDriver(
             _builder(job),
             job.settings,

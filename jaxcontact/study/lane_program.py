@@ -39,6 +39,7 @@ def lane_program(build: Builder, carry: Carry, queue, count, constants, settings
     lanes = carry.place.shape[-1]
     idle = carry_idle(carry)
     refills = max(1, lanes // _SHARE)
+    refills -= refills % 8 if refills > 8 else 0  # whole vectors
 
     def params(varied):
         return {**constants, **varied}
