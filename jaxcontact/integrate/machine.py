@@ -47,7 +47,7 @@ class Variation(NamedTuple):
     part: Callable[[Any], Any]  # state -> the part: arrays of real numbers
     restored: Callable[[Any, Any, Any], Any]  # params, state, part -> the state with that part
     prepare: Callable[[Any], Any]  # params -> what its step wants to know instead of them
-    # prepared, its slopes (of the real arrays among its leaves), state, slopes of the part -> state, slopes of the part
+    # prepared, slopes of the real arrays among its leaves (None: all zero), state, slopes of the part -> the latter two
     step: Callable[[Any, list[Any], Any, list[Any]], tuple[Any, list[Any]]]
 
 
@@ -65,6 +65,8 @@ class Machine(NamedTuple):
     # params -> (state -> state): the step, with all that follows from params alone worked out, once for many steps
     bind: Callable[[Any], Callable[[Any], Any]] | None = None
     variation: Variation | None = None
+    # params -> arrays like those of a state and of results, where there is a quicker way to them than to make those
+    alike: Callable[[Any], tuple[Any, Any]] | None = None
     steps: int = 1  # steps of a run that one call of `step` takes
 
     def bound(self, params: Any) -> Callable[[Any], Any]:
@@ -85,6 +87,11 @@ def simulate_steps(machine: Machine, params: Any, count: int) -> Any:
             lambda state, _: (machine.step(params, state), None), machine.init(params), length=count
         )
         return machine.finish(params, state)
+
+
+def is_real_array(leaf: Any) -> bool:
+    """Whether a leaf is an array of real numbers: one of Python's is part of the program."""
+    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
 
 
 def lane_wide(tree: Any, lanes: tuple[int, ...]) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxcontact.integrate.machine import Machine, lane_wide
-from jaxcontact.lanewise import needed
+from jaxcontact.integrate.machine import Machine, is_real_array, lane_wide
+from jaxcontact.lanewise import changes_with, needed
 
 
 def with_tangents(machine: Machine, names: Sequence[str]) -> Machine:
@@ -28,14 +28,20 @@ def with_tangents(machine: Machine, names: Sequence[str]) -> Machine:
 
     def init(params):
         lanes = jnp.broadcast_shapes(*(jnp.shape(value) for value in params.values()))
-        begin = lambda p: lane_wide(machine.init(p), lanes)  # noqa: E731
-        if carries(jax.eval_shape(begin, params)):
-            # Only what the part needs: the derivative of a flow that nobody asks for would be most of it.
-            return begin(params), needed(lambda p: _push(lambda q: variation.part(begin(q)), p, names)[1], params)
-        return _push(begin, params, names)
+
+        def begin(params):
+            return lane_wide(machine.init(params), lanes)
+
+        if variation is None:
+            return _push(begin, params, names)
+        state = begin(params)
+        if not carries(state):
+            return _push(begin, params, names)
+        # Only what the part needs: the derivative of a flow that nobody asks for would be most of it.
+        return state, needed(lambda p: _push(lambda q: variation.part(begin(q)), p, names)[1], params)
 
     def bind(params):
-        prepared = _push(variation.prepare, params, names) if variation else None
+        prepared = _prepared(variation.prepare, params, names) if variation else None
 
         def step(state):
             if carries(state[0]):
@@ -54,19 +60,48 @@ def with_tangents(machine: Machine, names: Sequence[str]) -> Machine:
             )
         else:
             values, slopes = _push(lambda p, s: lane_wide(machine.finish(p, s), lanes), params, names, state)
-        tree = jax.tree.structure(values)
-        found = iter(slopes)
-        return {
-            "values": values,
-            "slopes": tree.unflatten([next(found) if _is_real(leaf) else None for leaf in tree.flatten_up_to(values)]),
-        }
+        return {"values": values, "slopes": _like(values, slopes)}
 
     def scratch(state):  # derivatives start anew: one that was not finite, times a weight of zero, would spoil them
         return machine.scratch(state[0]), [False] * len(state[1])
 
+    def alike(params):
+        """States and results without their derivatives, which are half of the work to make them."""
+        state = lane_wide(machine.init(params), (1,))
+        values = lane_wide(machine.finish(params, state), (1,))
+
+        def slopes_of(tree):
+            return [jnp.zeros((len(names), *a.shape), a.dtype) for a in jax.tree.leaves(tree) if _is_real(a)]
+
+        part = variation.part(state) if carries(state) else state
+        return (state, slopes_of(part)), {"values": values, "slopes": _like(values, slopes_of(values))}
+
     return Machine(
-        init, lambda params, state: bind(params)(state), lambda state: machine.done(state[0]), finish, scratch, bind
+        init,
+        lambda params, state: bind(params)(state),
+        lambda state: machine.done(state[0]),
+        finish,
+        scratch,
+        bind,
+        alike=alike,
     )
+
+
+def _like(values: Any, slopes: list[Any]) -> Any:
+    """The slopes in the structure of the values; None for whole numbers."""
+    tree, found = jax.tree.structure(values), iter(slopes)
+    return tree.unflatten([next(found) if _is_real(leaf) else None for leaf in tree.flatten_up_to(values)])
+
+
+def _prepared(prepare: Callable, params: Any, names: Sequence[str]) -> tuple[Any, list[Any]]:
+    """What is prepared, and its slopes: None for real arrays that depend on none of the parameters."""
+    prepared, slopes = _push(prepare, params, names)
+
+    def reals(chosen):
+        return [leaf for leaf in jax.tree.leaves(prepare({**params, **chosen})) if is_real_array(leaf)]
+
+    moves = changes_with(reals, {name: jnp.asarray(params[name]) for name in names})
+    return prepared, [slope if m else None for slope, m in zip(slopes, moves, strict=True)]
 
 
 def _push(function: Callable, params: Any, names: Sequence[str], state: tuple[Any, list] | None = None):
@@ -85,9 +120,8 @@ def _push(function: Callable, params: Any, names: Sequence[str], state: tuple[An
         flat, structure = jax.tree.flatten(function(*arguments))
         of_python = [isinstance(leaf, (bool, int, float)) for leaf in flat]
         kind[:] = [structure, of_python, flat]
-        return [leaf for leaf, p in zip(flat, of_python, strict=True) if not p and _is_real(leaf)], [
-            leaf for leaf, p in zip(flat, of_python, strict=True) if not p
-        ]
+        arrays = [leaf for leaf, p in zip(flat, of_python, strict=True) if not p]
+        return [leaf for leaf in arrays if _is_real(leaf)], arrays
 
     def along(direction, by_state):
         tangent = {name: jnp.full_like(chosen[name], direction[i]) for i, name in enumerate(names)}

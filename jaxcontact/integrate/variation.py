@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxcontact.integrate import hybrid, locate
+from jaxcontact.integrate.machine import is_real_array
 from jaxcontact.integrate.settings import Settings
 from jaxcontact.integrate.tableau import TABLEAUS, Tableau, dense_weights, weighted_sum
 from jaxcontact.lanewise import arrays_are_whole, in_one_loop
@@ -65,15 +66,17 @@ def advance(
 ) -> tuple[hybrid.HybridState, list[Any]]:
     """One machine step of every lane, and of the derivatives of its moving part along each direction.
 
-    `params_slopes` belong to the real arrays among the leaves of `params`, `slopes` to the leaves of the moving part;
-    both have an axis over the directions first.
+    `params_slopes` belong to the real arrays among the leaves of `params`, None to those that depend on nothing;
+    `slopes` belong to the leaves of the moving part. Both have an axis over the directions first.
     """
+    reals = _Reals([slope is not None for slope in params_slopes])
+    params_slopes = [slope for slope in params_slopes if slope is not None]
     tableau = TABLEAUS[settings.stepper]
     after, told = hybrid.advance_and_tell(system, settings, params, s)
     trajectory = _Trajectory(s.t, s.h, tuple(s.y), tuple(s.slope), after.later_slopes)
     path = _path_of(tableau, told, trajectory)
-    numbers, flow = _along_the_path(system, params, s.mode, path)
-    event, passing = _at_the_event(system, tableau, params, s.mode, told, trajectory)
+    numbers, flow = _along_the_path(system, reals, params, s.mode, path)
+    event, passing = _at_the_event(system, tableau, reals, params, s.mode, told, trajectory)
     length = jnp.where(told.landing, told.fraction, 1.0) * s.h
     walk = _Walk(tableau, flow, len(params_slopes) + 1, len(trajectory.y))
 
@@ -109,21 +112,23 @@ class _Event(NamedTuple):
     delay: Any  # how much later the event is for each unit that its guard is larger: 0 where the guard does not fall
 
 
-def _reals(params: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-    """The real arrays of a tree, and how to put others in their place."""
-    leaves, tree = jax.tree.flatten(params)
-    chosen = [is_real(leaf) for leaf in leaves]
+class _Reals:
+    """The real arrays of a tree that have derivatives, and how to put others in their place."""
 
-    def with_others(reals):
-        rest = iter(reals)
-        return tree.unflatten([next(rest) if c else leaf for leaf, c in zip(leaves, chosen, strict=True)])
+    def __init__(self, moves: list[bool]) -> None:
+        self._moves = moves
 
-    return [leaf for leaf, c in zip(leaves, chosen, strict=True) if c], with_others
+    def of(self, params: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+        """Those of this tree."""
+        leaves, tree = jax.tree.flatten(params)
+        each = iter(self._moves)
+        chosen = [is_real_array(leaf) and next(each) for leaf in leaves]
 
+        def with_others(reals):
+            rest = iter(reals)
+            return tree.unflatten([next(rest) if c else leaf for leaf, c in zip(leaves, chosen, strict=True)])
 
-def is_real(leaf: Any) -> bool:
-    """Whether a leaf is an array of real numbers: one of Python's is part of the program."""
-    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
+        return [leaf for leaf, c in zip(leaves, chosen, strict=True) if c], with_others
 
 
 def _path_of(tableau: Tableau, told: hybrid.Told, trajectory: _Trajectory) -> tuple[Any, tuple[Any, ...]]:
@@ -139,12 +144,12 @@ def _path_of(tableau: Tableau, told: hybrid.Told, trajectory: _Trajectory) -> tu
     return t.astype(trajectory.t.dtype), jax.vmap(lambda w: in_one_loop(_Trajectory.at, trajectory, w), 1)(weights)
 
 
-def _along_the_path(system, params, mode, path):
+def _along_the_path(system, chosen: _Reals, params, mode, path):
     """Linearise the flow at all points of a path: numbers (stage, lanes), and what is to be done with them."""
     flow = LinearPart()
 
     def at_point(params, mode, t, y):
-        reals, with_others = _reals(params)
+        reals, with_others = chosen.of(params)
 
         def of_reals(reals, t, y):
             return tuple(system.flow(with_others(reals), t, mode, jnp.stack(y))[0]), None
@@ -154,7 +159,7 @@ def _along_the_path(system, params, mode, path):
     return jax.vmap(lambda t, y: in_one_loop(at_point, params, mode, t, y))(*path), flow
 
 
-def _at_the_event(system, tableau: Tableau, params, mode, told: hybrid.Told, trajectory: _Trajectory):
+def _at_the_event(system, tableau: Tableau, chosen: _Reals, params, mode, told: hybrid.Told, trajectory: _Trajectory):
     """Linearise guard and transition where the event is; elsewhere a lane has none, and nobody looks at this."""
     passing = LinearPart()
     t = trajectory.t + trajectory.h * told.fraction
@@ -166,7 +171,7 @@ def _at_the_event(system, tableau: Tableau, params, mode, told: hybrid.Told, tra
         return tuple(system.flow(params, t, mode, jnp.stack(y))[0])
 
     def linearised(params, mode, event, t, y):
-        reals, with_others = _reals(params)
+        reals, with_others = chosen.of(params)
 
         def guard_and_state(reals, t, y):
             params, y = with_others(reals), jnp.stack(y)
@@ -184,7 +189,7 @@ def _at_the_event(system, tableau: Tableau, params, mode, told: hybrid.Told, tra
     y = in_one_loop(there, trajectory, told.fraction)
     slope = in_one_loop(slope_at, params, mode, t, y)
     numbers = in_one_loop(linearised, params, mode, told.event, t, y)
-    still = [jnp.zeros_like(r) for r in _reals(params)[0]]
+    still = [jnp.zeros_like(r) for r in chosen.of(params)[0]]
     falling, *onwards = in_one_loop(passing.along, numbers, still, jnp.ones_like(t), slope)
     return _Event(numbers, tuple(onwards), in_one_loop(delay, falling)), passing
 

@@ -19,7 +19,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 
 from jaxcontact.lanewise import scalars
 
-_INLINED = 3  # a sum of so few terms is written out wherever it is used: its terms mostly meet others of their kind
+_INLINED = 3  # a sum of so few terms is at first written out wherever it is used: its terms mostly meet their like
 _IDENTITIES = {"keep", "copy", "convert_element_type"}
 
 _Terms = dict[int, Any]  # a sum: a number by the term it multiplies
@@ -98,12 +98,12 @@ class _Collected:
         known = [n for one in given for n in np.ravel(one)]
         values: dict[Var, Any] = dict(zip(plain.invars, [*known, *({k: 1.0} for k in range(count))], strict=True))
         self._next = count
-        uses = Counter(v for e in plain.eqns for v in e.invars if isinstance(v, Var))
+        kept = _kept(plain, len(known))
         for equation in plain.eqns:
             (out,) = equation.outvars
             operands = [float(v.val) if isinstance(v, Literal) else values[v] for v in equation.invars]
             found = self._carry_out(equation, operands)
-            if isinstance(found, dict) and uses[out] > 1 and len(found) > _INLINED:
+            if isinstance(found, dict) and out in kept:
                 self.sums.append(self._terms(found))
                 found = {self._next: 1.0}
                 self._next += 1
@@ -185,6 +185,33 @@ class _Collected:
             wide = [jnp.asarray(o, kind) if isinstance(o, float) else o for o in operands]
             self._made[key] = primitive.bind(*wide, **params), operands  # kept, so that no other gets their identity
         return self._made[key][0]
+
+
+def _kept(plain: Any, known: int) -> set[Var]:
+    """Which sums, of a program whose first inputs are known, are worked out once and kept: the fewest terms win."""
+    uses = Counter(v for e in plain.eqns for v in e.invars if isinstance(v, Var))
+    several = [v for e in plain.eqns for v in e.outvars if uses[v] > 1]
+    start: dict[Var, frozenset] = {v: frozenset([i]) for i, v in enumerate(plain.invars) if i >= known}
+    steps = [(e.outvars[0], [v for v in e.invars if isinstance(v, Var)]) for e in plain.eqns]
+    ends = [v for v in plain.outvars if isinstance(v, Var)]
+
+    def count(keeps: Callable[[Var, int], bool]) -> tuple[int, set[Var]]:
+        terms, total, kept = dict(start), 0, set()
+        for out, operands in steps:
+            found = frozenset().union(*(terms[v] for v in operands if v in terms))
+            if found and keeps(out, len(found)):
+                kept.add(out)
+                total, found = total + len(found), frozenset([out])
+            if found:
+                terms[out] = found
+        return total + sum(len(terms.get(v, ())) for v in ends), kept
+
+    fewest, best = count(lambda v, size: uses[v] > 1 and size > _INLINED)
+    for one in several:
+        total, kept = count(lambda v, _, changed=best ^ {one}: v in changed)
+        if total < fewest:
+            fewest, best = total, kept
+    return best
 
 
 def _is(number: Any, value: float) -> bool:

@@ -87,6 +87,12 @@ def needed(function: Callable[..., Any], *arguments: Any) -> Any:
     return jax.tree.structure(shape).unflatten(found)
 
 
+def changes_with(function: Callable[..., Any], *arguments: Any) -> list[bool]:
+    """Which leaves of a function's result, arrays all, depend on its arguments, not only on what else it looks at."""
+    closed = jax.make_jaxpr(function)(*arguments)
+    return _depends(closed.jaxpr, [True] * len(closed.jaxpr.invars))
+
+
 def _without_unused(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[bool]]:
     """The same without arguments that it does not look at, and which those were."""
     jaxpr = closed.jaxpr

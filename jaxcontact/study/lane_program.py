@@ -120,6 +120,8 @@ def _machine_shapes(build: Builder, settings: Settings, constants, names, number
     def of_one_lane(constants, varied):
         params = {**constants, **varied}
         machine = build(settings)
+        if machine.alike:
+            return Shapes(*machine.alike(params))
         state = lane_wide(machine.init(params), (1,))
         return Shapes(state, machine.finish(params, state))
 
