@@ -203,7 +203,8 @@ def test_marks_are_counted_through_loops_and_branches():
 
 def test_the_right_hand_side_is_a_bounded_number_of_times_in_a_step():
     copies = compiling.copies_of_the_right_hand_side()
-    assert set(copies) == {"init", "step"} and all(1 <= count <= 8 for count in copies.values())
+    assert set(copies) == {"init", "step", "tangents"} and all(1 <= count <= 8 for count in copies.values())
+    assert compiling.copies_of_the_right_hand_side(("mu",)) == copies  # however many derivatives go along
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from jaxcontact.bench.ours import CRUTCH, workers
 from jaxcontact.bench.peers import INSTALL, PEERS
 from jaxcontact.bench.rows import Part, Row, Tell, silent
 from jaxcontact.integrate.settings import Settings
+from jaxcontact.integrate.tangents import with_tangents
 from jaxcontact.models import compliant
 from jaxcontact.models.model import default_params
 
@@ -65,7 +66,8 @@ def measure_compiling(tell: Tell = silent, *, short: bool = False) -> Part:
         Row(
             "right-hand side in the program of a step",
             copies["step"],
-            f"copies, whatever the number of lanes and of parameters; to start a lane {copies['init']:.0f} more",
+            f"copies, whatever the number of lanes; with derivatives {copies['tangents']:.0f}, whatever their number; to "
+            f"start a lane {copies['init']:.0f} more",
         ),
     ]
     return Part(
@@ -133,8 +135,11 @@ def _first_call(what: str, kind: str, count: int, cache: str) -> FirstCall:
 _MARK = 0.12345678901234567  # m: a depth at which no tip is, to be found again in a program
 
 
-def copies_of_the_right_hand_side() -> dict[str, float]:
-    """How often the right-hand side is in the programs that start a lane and step it, loops counted once."""
+def copies_of_the_right_hand_side(by: Sequence[str] = BY) -> dict[str, float]:
+    """How often the right-hand side is in the programs that start a lane and step it, loops counted once.
+
+    "tangents" is a step that carries derivatives by these parameters along.
+    """
     law = compliant.NORMAL_LAWS[_LAW]
 
     def marked(params, depth, rate):
@@ -147,11 +152,9 @@ def copies_of_the_right_hand_side() -> dict[str, float]:
             "compliant", {name: allowed[0] for name, allowed in CRUTCH.choices.items()}, Settings()
         )
         params = {name: jnp.full(8, value) for name, value in default_params(CRUTCH).items()}
-        state = jax.eval_shape(machine.init, params)
-        programs = {
-            "init": jax.make_jaxpr(machine.init)(params),
-            "step": jax.make_jaxpr(machine.step)(params, state),
-        }
+        programs = {"init": jax.make_jaxpr(machine.init)(params)}
+        for name, stepped in (("step", machine), ("tangents", with_tangents(machine, by))):
+            programs[name] = jax.make_jaxpr(stepped.step)(params, jax.eval_shape(stepped.init, params))
     finally:
         compliant.NORMAL_LAWS[_LAW] = law
     return {name: _marks(program.jaxpr) / _LAW_IN_FLOW for name, program in programs.items()}

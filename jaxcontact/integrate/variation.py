@@ -6,15 +6,14 @@ at all nodes, stages that are kept for a landing. Here the run goes on as ever, 
     d(delta)/dt = (df/dy) delta + (df/dp) dp
 
 is integrated over the same stretch of the trajectory, with the same Runge-Kutta method. What is linear is worked out
-once for all directions, at points of the trajectory that the step has made known; each direction then is a single
-loop over lanes, all stages of a step in it. With twelve parameters that made derivatives of crutch impacts four times
-as fast.
+once for all directions, at points of the trajectory that the step has made known; for each direction a stage is then a
+hundred and fifty products and sums. With twelve parameters that made derivatives of crutch impacts four times as fast.
 
 A landing goes from the start of its stride to the event, in one step of its own length. The event's time moves by
 
     dt = -(dg/dp dp + dg/dy delta) / (dg/dt)
 
-and the state there with it; then comes the derivative of the transition (DESIGN 4).
+and the state there with it; then comes the derivative of the transition.
 """
 
 from collections.abc import Callable
