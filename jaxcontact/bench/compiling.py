@@ -66,8 +66,8 @@ def measure_compiling(tell: Tell = silent, *, short: bool = False) -> Part:
         Row(
             "right-hand side in the program of a step",
             copies["step"],
-            f"copies, whatever the number of lanes; with derivatives {copies['tangents']:.0f}, whatever their number; to "
-            f"start a lane {copies['init']:.0f} more",
+            f"copies, whatever the number of lanes; with derivatives {copies['tangents']:.0f}, whatever their number; "
+            f"to start a lane {copies['init']:.0f} more",
         ),
     ]
     return Part(
