@@ -67,7 +67,6 @@ class Machine(NamedTuple):
     variation: Variation | None = None
     # params -> arrays like those of a state and of results, where there is a quicker way to them than to make those
     alike: Callable[[Any], tuple[Any, Any]] | None = None
-    newer_emitters: bool = False  # whether XLA's newer emitters of fused loops make a faster program of it for a CPU
     steps: int = 1  # steps of a run that one call of `step` takes
 
     def bound(self, params: Any) -> Callable[[Any], Any]:

@@ -84,7 +84,6 @@ def with_tangents(machine: Machine, names: Sequence[str]) -> Machine:
         scratch,
         bind,
         alike=alike,
-        newer_emitters=variation is not None,
     )
 
 

@@ -163,25 +163,24 @@ def compiled_program(build: Builder, devices: tuple[Any, ...]):
         donate_argnums=0,
         # On a single device some would be called unsplit, and the next call, a stranger, would take a slower way.
         out_shardings=NamedSharding(mesh, split),
-        compiler_options=compiler_options(devices[0].platform, build(Settings()).newer_emitters),
+        compiler_options=compiler_options(devices[0].platform),
     )
 
 
-# How XLA shall compile for a CPU. Its newer emitters of fused loops take longer to compile what is a sum, and leave
-# sums over directions and lanes unvectorised; loops whose operations come before a reduction they make faster:
-# derivatives of impacts by a thirtieth. Vectors as wide as the machine has gave a tenth, and a fifth with derivatives.
+# How XLA shall compile for a CPU. Its newer emitter of fused loops leaves those over directions and lanes unvectorised
+# and takes longer to compile: without it, a sweep of the crutch was a fifth faster and ready a sixth sooner. Vectors as
+# wide as the machine has gave another tenth, and a fifth with derivatives.
 _CPU_OPTIONS: dict[str, bool | int] = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_prefer_vector_width": 512}
 
 
 @cache
-def compiler_options(platform: str, newer_emitters: bool = False) -> dict[str, bool | int]:
+def compiler_options(platform: str) -> dict[str, bool | int]:
     """How to compile loops over lanes for a platform: those of the options that this version of XLA knows."""
     if platform != "cpu":
         return {}
-    options = _CPU_OPTIONS | {"xla_cpu_use_fusion_emitters": newer_emitters}
-    if _are_known(options):  # usually; each question takes 20 ms
-        return options
-    return {name: value for name, value in options.items() if _are_known({name: value})}
+    if _are_known(_CPU_OPTIONS):  # usually; each question takes 20 ms
+        return _CPU_OPTIONS
+    return {name: value for name, value in _CPU_OPTIONS.items() if _are_known({name: value})}
 
 
 def _are_known(options: dict[str, bool | int]) -> bool:
