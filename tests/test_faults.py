@@ -91,9 +91,13 @@ def bytes_of(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def make_place(folder, cache, chunks):
+def describe_place(folder, cache, chunks):
     (folder / "study.toml").write_text(STUDY.format(count=chunks, chunk=CHUNK))
-    place = Place(folder, chunks, cache)
+    return Place(folder, chunks, cache)
+
+
+def make_place(folder, cache, chunks):
+    place = describe_place(folder, cache, chunks)
     process = place.start(place.undisturbed)
     _, complaints = process.communicate(timeout=300)
     assert process.returncode == 0, complaints
@@ -203,7 +207,8 @@ def test_twelve_power_cuts_in_a_row_are_survived(large_place, tmp_path):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_stopped_ends_within_seconds_and_says_how_to_go_on(how, place, tmp_path):
+def test_a_run_that_is_stopped_ends_within_seconds_and_says_how_to_go_on(how, cache, tmp_path):
+    place = describe_place(tmp_path, cache, chunks=5000)  # long enough to be stopped on a machine that is busy
     out = tmp_path / "out"
     process = place.start(out)
     wait_until(process, lambda: saved(out) >= 3)
