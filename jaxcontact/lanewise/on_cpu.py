@@ -3,7 +3,7 @@
 The only form in which XLA gives several results from one loop is a reduction of several arrays. It is written in one of
 two ways. Where XLA would merge all operations into the loop of whatever needs them, they come before a reduction that
 merely ends them: nothing is written but results, and any number of operands may be shared by all directions. That is
-so for products and sums; on the derivatives of an impact this form was twenty times as fast as the other. Dividends
+so for products and sums; on the derivatives of an impact this form was twenty times as fast as the other. Quotients
 and roots XLA keeps apart; a function with any of those is the "sum" itself, which forgets what was summed before.
 Either way there are two copies of what is summed, and the first pass is dead code that disappears.
 """
