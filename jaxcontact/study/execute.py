@@ -12,6 +12,7 @@ from jaxcontact.integrate.machine import EXCLUDED, Machine
 from jaxcontact.integrate.settings import Settings
 from jaxcontact.integrate.tangents import with_tangents
 from jaxcontact.models.model import Model
+from jaxcontact.study.beside import one_ahead
 from jaxcontact.study.chunks import Chunk
 from jaxcontact.study.definition import Configurations, Study
 from jaxcontact.study.lane_program import machine_shapes
@@ -124,8 +125,7 @@ def compute(
     under_way: dict[Hashable, tuple[Chunk, Configurations]] = {}
 
     def batches():
-        for chunk in chunks:
-            numbers = study.configurations(chunk.start, chunk.stop)
+        for chunk, numbers in one_ahead(lambda chunk: study.configurations(chunk.start, chunk.stop), chunks):
             under_way[chunk.number] = chunk, numbers
             params = numbers.params or _bring(study, job.names, chunk.size)
             yield chunk.number, {name: values[numbers.allowed] for name, values in params.items()}

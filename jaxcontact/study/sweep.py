@@ -1,6 +1,7 @@
 """Run a study: cut its space into chunks, run them wherever there is room, and label what they find."""
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,11 @@ import xarray as xr
 
 from jaxcontact.errors import InputError
 from jaxcontact.integrate.machine import BAD_VALUE, CANNOT_TOUCH, MOVING_UP, NOT_FAILED, STATUS
+from jaxcontact.study.beside import one_behind
 from jaxcontact.study.checks import whole_number
-from jaxcontact.study.chunks import USUAL, USUAL_WITH_CURVES, Cut
-from jaxcontact.study.definition import Study
-from jaxcontact.study.execute import Executor, LocalExecutor, compute
+from jaxcontact.study.chunks import USUAL, USUAL_WITH_CURVES, Chunk, Cut
+from jaxcontact.study.definition import Configurations, Study
+from jaxcontact.study.execute import Executor, Found, LocalExecutor, compute
 from jaxcontact.study.labelled import InMemory, chunk_values
 from jaxcontact.study.store import Store
 
@@ -73,16 +75,20 @@ def _fill(study: Study, kept: InMemory | Store, executor: Executor, progress: Pr
         if progress is not None:  # runs of chunks that are not complete yet count too
             progress(min(done + max(0, latest - returned), total), total, failed)
 
-    tell(0)
-    for chunk, numbers, found in compute(study, kept.missing(), executor, kept.cut.most, tell):
-        status = found["outcomes"]["status"]
+    def keep(one: tuple[Chunk, Configurations, Found]) -> None:
+        chunk, numbers, found = one
         if study.space.dims == ():
-            _raise_if_impossible(study, int(status[0]))
+            _raise_if_impossible(study, int(found["outcomes"]["status"][0]))
         kept.write(chunk, chunk_values(study, chunk, numbers, found))
-        returned += int(numbers.allowed.sum())
-        done += chunk.size
-        failed += int(np.sum(~np.isin(status, NOT_FAILED)))
-        tell(max(latest, returned))
+
+    tell(0)
+    computed = compute(study, kept.missing(), executor, kept.cut.most, tell)
+    with closing(one_behind(keep, computed)) as in_place:  # closed before the store is: what was begun is written
+        for chunk, numbers, found in in_place:
+            returned += int(numbers.allowed.sum())
+            done += chunk.size
+            failed += int(np.sum(~np.isin(found["outcomes"]["status"], NOT_FAILED)))
+            tell(max(latest, returned))
 
 
 def _try_one(study: Study, executor: Executor) -> None:
