@@ -68,6 +68,31 @@ def test_derivatives_in_many_directions_are_those_of_the_function(given):
     agree(pushed(lambda *g: in_one_loop(arithmetic, *g)), pushed(lane_by_lane))
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_constants_of_a_loop_are_exact(kind):
+    """Whatever is done to keep them apart from those of other loops."""
+    limits = np.finfo(kind)
+    some = [0.0, -0.0, 1.0, -2.5, 1 / 3, np.inf, -np.inf, np.nan, limits.max, limits.tiny, limits.smallest_subnormal]
+    whole = [0, 7, -3, 2**29, 2**31 - 1, -(2**31)]
+
+    def constants(x):
+        root = jnp.sqrt(x)  # no loop of products and sums alone, which has constants of another kind
+        chosen = [jnp.where(root > 0, kind(one), root) for one in some]
+        return root, chosen, [jnp.where(root > 0, np.int32(one), np.int32(1)) for one in whole]
+
+    _, numbers, integers = jax.jit(lambda x: in_one_loop(constants, x))(np.ones(LANES, kind))
+    for one, found in zip([*some, *whole], [*numbers, *integers], strict=True):
+        exact = np.full(LANES, one, found.dtype)
+        assert found.dtype in (kind, np.int32) and np.asarray(found).tobytes() == exact.tobytes(), one
+
+
+@pytest.mark.parametrize("exponent", [-3, -1, 0, 1, 2, 7])
+def test_whole_powers_in_a_loop_are_those_of_jax(exponent):
+    x = np.random.default_rng(5).normal(size=LANES)
+    found = jax.jit(lambda x: in_one_loop(lambda x: (jnp.sqrt(jnp.abs(x)), x**exponent), x))(x)[1]
+    assert np.array_equal(found, jax.jit(lambda x: jax.lax.integer_pow(x, exponent))(x))
+
+
 def test_the_loop_is_one_and_has_no_other_way_in(given):
     compiled = jax.jit(lambda *g: in_one_loop(arithmetic, *g)).lower(*given).compile()
     if jax.default_backend() == "cpu":  # all results come out of a single reduction

@@ -20,6 +20,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from jaxcontact.lanewise import scalars
+from jaxcontact.lanewise.apart import mark_of
 from jaxcontact.lanewise.written import Writer, Written
 
 # Operations that XLA merges into whatever needs them, as often as it is needed.
@@ -95,7 +96,7 @@ def _as_sum(context: Any, numbers: list[_Number], wanted: list[Any], jaxpr: Clos
     ]
     loop, before, last = _reduction(operands, begin, seats.kinds, room)
     with ir.InsertionPoint(loop.regions[0].blocks[0]):
-        writer = Writer(context)
+        writer = Writer(context, mark=mark_of(len(seats.kinds), len(numbers), len(wanted)))
         given = [
             Written(writer, (before if alike else last)[seat], np.dtype(kind))
             for (*_, kind, alike), seat in zip(numbers, seats.given, strict=True)

@@ -16,15 +16,17 @@ from jax.interpreters import mlir
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from jaxcontact.lanewise.apart import write_constant
+
 
 class Writer:
     """Writes operations where the context of a lowering says; constants once for all places that use them.
 
-    A "number" is one of each lane: a tensor of the shape `room`.
+    A "number" is one of each lane: a tensor of the shape `room`. With a `mark`, constants are this loop's own (`apart`).
     """
 
-    def __init__(self, context: Any, room: tuple[int, ...] = ()) -> None:
-        self._context, self._room = context, room
+    def __init__(self, context: Any, room: tuple[int, ...] = (), mark: int = 0) -> None:
+        self._context, self._room, self._mark = context, room, mark
         self._types: dict[np.dtype, Any] = {}
         self._constants: dict[tuple[np.dtype, bytes], Any] = {}
 
@@ -41,7 +43,7 @@ class Writer:
         known = np.asarray(number)
         key = known.dtype, known.tobytes()
         if key not in self._constants:
-            single = mlir.ir_constant(known)
+            single = write_constant(known, self._mark, mlir.ir_constant) if self._mark else mlir.ir_constant(known)
             everywhere = stablehlo.broadcast_in_dim(self.type_of(known.dtype), single, mlir.dense_int_array(()))
             self._constants[key] = everywhere if self._room else single
         return self._constants[key]
@@ -82,6 +84,8 @@ def write(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> Wr
     elif primitive is p.select_n_p and len(operands) == 3 and _dtype(operands[0]).kind == "b":
         which, if_false, if_true = map(writer.value_of, operands)
         return Written(writer, stablehlo.select(which, if_true, if_false), _dtype(operands[1]))
+    elif primitive is p.integer_pow_p:
+        return _power(writer, operands[0], params["y"])
     elif primitive is p.convert_element_type_p and np.dtype(params["new_dtype"]).kind in "fi":
         dtype = np.dtype(params["new_dtype"])
         if _dtype(operands[0]) == dtype:
@@ -89,6 +93,19 @@ def write(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> Wr
         if _dtype(operands[0]).kind in "fib":
             return Written(writer, stablehlo.convert(writer.type_of(dtype), writer.value_of(operands[0])), dtype)
     return writer.through_jax(primitive, operands, params)
+
+
+def _power(writer: Writer, number: Any, exponent: int) -> Written:
+    """A whole power, by squares, in the order in which JAX multiplies."""
+    one, rest, power = writer.value_of(np.ones((), _dtype(number))), abs(exponent), None
+    square = writer.value_of(number)
+    while rest:
+        if rest % 2:
+            power = square if power is None else stablehlo.multiply(power, square)
+        rest //= 2
+        square = stablehlo.multiply(square, square) if rest else square
+    power = one if power is None else power
+    return Written(writer, stablehlo.divide(one, power) if exponent < 0 else power, _dtype(number))
 
 
 def _dtype(number: Any) -> np.dtype:
