@@ -14,24 +14,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxcontact.integrate.evaluations import evaluate_all, inside
-from jaxcontact.integrate.hybrid_state import (
-    HybridState,
-    HybridSystem,
-    Segment,
-    Told,
-    all_slopes,
-    apply,
-    chosen,
-    for_lanes,
-    parts_of,
-    whole_of,
-)
+from jaxcontact.integrate import evaluations, in_lanes
+from jaxcontact.integrate.hybrid_state import HybridState, HybridSystem, Segment, Told, apply, chosen, for_lanes
 from jaxcontact.integrate.judgement import armed_guards, error_norm, judge
 from jaxcontact.integrate.machine import RUNNING
 from jaxcontact.integrate.settings import Settings
+from jaxcontact.integrate.stages import all_slopes
 from jaxcontact.integrate.tableau import TABLEAUS, dense_weights
-from jaxcontact.lanewise import arrays_are_whole
 
 __all__ = [
     "HybridState",
@@ -41,7 +30,7 @@ __all__ = [
     "advance",
     "advance_and_tell",
     "done",
-    "in_parts",
+    "for_steps_in_lanes",
     "sample",
     "scratch",
     "start",
@@ -50,13 +39,12 @@ __all__ = [
 
 def start(system: HybridSystem, settings: Settings, params: Any, t, mode, y, status) -> HybridState:
     """Lanes that start at time t, in `mode`, at y; those whose `status` is not RUNNING are done already."""
-    tableau, system = TABLEAUS[settings.stepper], for_lanes(system, y)
-    lanes = y.shape[1:]
+    tableau, lanes = TABLEAUS[settings.stepper], y.shape[1:]
+    one_loop = for_lanes(system, y)
     t, mode, status = (jnp.broadcast_to(a, lanes) for a in (t, mode, status))
-    slope, signals = apply(system, system.flow, params, t, mode, y)
-    later = tuple(jnp.zeros((tableau.slopes - 1, *k.shape), y.dtype) for k in parts_of(system, slope))
+    slope, signals = apply(one_loop, system.flow, params, t, mode, y)
     h = settings.first_step if tableau.error is not None else settings.step
-    return HybridState(
+    state = HybridState(
         t=t.astype(y.dtype),
         y=y,
         mode=mode.astype(jnp.int32),
@@ -65,20 +53,24 @@ def start(system: HybridSystem, settings: Settings, params: Any, t, mode, y, sta
         h=jnp.full(lanes, jnp.minimum(h, settings.max_time), y.dtype),
         error_before=jnp.ones(lanes, y.dtype),
         slope=slope,
-        later_slopes=later,
+        later_slopes=jnp.zeros((tableau.slopes - 1, *slope.shape), y.dtype),
+        end_slope=(),
         landing=jnp.zeros(lanes, bool),
+        node_signals=(),
         end_signals=signals,
         steps=jnp.zeros(lanes, jnp.int32),
         status=status.astype(jnp.int32),
     )
+    return for_steps_in_lanes(system, settings, state)
 
 
-def in_parts(state: HybridState) -> HybridState:
-    """The state of lanes that were started in one loop, one at a time: what they start without, as a step wants it."""
-    if state.t.ndim == 0 or arrays_are_whole():
-        return state
-    (later,) = state.later_slopes
-    return state._replace(later_slopes=tuple(jnp.zeros_like(later[:, k]) for k in range(later.shape[1])))
+def for_steps_in_lanes(system: HybridSystem, settings: Settings, state: HybridState) -> HybridState:
+    """A state that has just begun, also one lane of several that are started in one loop, as a step wants it."""
+    return (
+        in_lanes.at_the_start(system, TABLEAUS[settings.stepper], state)
+        if for_lanes(system, state.y).one_loop
+        else state
+    )
 
 
 def done(state: HybridState) -> jax.Array:
@@ -86,13 +78,13 @@ def done(state: HybridState) -> jax.Array:
     return state.status != RUNNING
 
 
+_FOR_A_LANDING = ("later_slopes", "end_slope", "node_signals", "end_signals")
+
+
 def scratch(state: HybridState) -> HybridState:
     """What only a landing looks at, after the stride that wrote it."""
     return HybridState(
-        *(
-            jax.tree.map(lambda _, name=name: name in ("later_slopes", "end_signals"), part)
-            for name, part in state._asdict().items()
-        )
+        *(jax.tree.map(lambda _, name=name: name in _FOR_A_LANDING, part) for name, part in state._asdict().items())
     )
 
 
@@ -114,8 +106,9 @@ def _advance(system: HybridSystem, settings: Settings, params: Any, s: HybridSta
     # Step sizes are not part of the answer: their derivatives are zero, and said to be so, cost nothing.
     s = s._replace(h=jax.lax.stop_gradient(s.h), error_before=jax.lax.stop_gradient(s.error_before))
 
-    slopes, arrival = evaluate_all(system, tableau, params, s)
-    error = error_norm(system, tableau, settings, s, slopes, arrival)
+    where = in_lanes if system.one_loop else evaluations
+    later_slopes, end_slope, node_signals, arrival = where.evaluate_all(system, tableau, params, s)
+    error = error_norm(system, tableau, settings, s, later_slopes, arrival)
     verdict = apply(
         system,
         partial(judge, system, tableau),
@@ -126,45 +119,62 @@ def _advance(system: HybridSystem, settings: Settings, params: Any, s: HybridSta
         error,
     )
 
-    t, y, mode, signals, slope = apply(
-        system,
-        chosen,
-        verdict.moved,
-        (arrival.t, arrival.y, arrival.mode, arrival.signals, arrival.slope),
-        (s.t, parts_of(system, s.y), s.mode, tuple(s.signals), parts_of(system, s.slope)),
-    )
+    here = (s.t, s.y, s.mode, s.signals, s.slope)
+    there = (arrival.t, arrival.y, arrival.mode, arrival.signals, arrival.slope)
+    if system.one_loop:
+        t, y, mode, signals, slope = apply(system, chosen, verdict.moved, there, _by_row(here))
+        y, signals, slope = (jnp.stack(rows) for rows in (y, signals, slope))
+        end_signals = in_lanes.kept_signals(system, verdict.landing, s, arrival)
+    else:
+        t, y, mode, signals, slope = chosen(verdict.moved, there, here)
+        end_signals = chosen(verdict.landing, arrival.signals, s.end_signals)
     new = HybridState(
         t=t,
-        y=whole_of(system, y),
+        y=y,
         mode=mode,
-        signals=jnp.stack(signals),
+        signals=signals,
         armed=jnp.stack(verdict.armed),
         h=verdict.h,
         error_before=verdict.error_before,
-        slope=whole_of(system, slope),
-        later_slopes=slopes,
+        slope=slope,
+        later_slopes=later_slopes,
+        end_slope=end_slope,
         landing=verdict.landing,
-        end_signals=jnp.stack(apply(system, chosen, verdict.landing, arrival.signals, tuple(s.end_signals))),
+        node_signals=node_signals,
+        end_signals=end_signals,
         steps=verdict.steps,
         status=verdict.status,
     )
     told = Told(verdict.moved, s.landing, arrival.event, arrival.fraction)
-    return new, told, Segment(s.t, verdict.t1, s.h, s.y, s.slope, slopes, s.mode)
+    return new, told, Segment(s.t, verdict.t1, s.h, s.y, s.slope, later_slopes, end_slope, s.mode)
+
+
+def _by_row(arrays) -> tuple[Any, ...]:
+    """Arrays of rows as tuples of them."""
+    return tuple(tuple(a) if a.ndim == 2 else a for a in arrays)
 
 
 def sample(system: HybridSystem, settings: Settings, segment: Segment, t: jax.Array) -> jax.Array:
     """States (n, count, *lanes) inside a segment at times t (count, *lanes)."""
     tableau = TABLEAUS[settings.stepper]
     fraction = (t - segment.t0) / segment.h
-    slopes = all_slopes(segment.slope, segment.later_slopes)
-    if not tableau.kick_drift:
-        # Slopes to coefficients once, then Horner for every point: a quarter of the work of weighting slopes at each.
-        powers = segment.h * jnp.tensordot(jnp.asarray(tableau.dense.T, segment.y.dtype), slopes, 1)
-        value = jnp.zeros_like(segment.y[:, None])
-        for coefficients in powers[::-1]:
-            value = (value + coefficients[:, None]) * fraction
-        return segment.y[:, None] + value
-    wide = system._replace(one_loop=False)
-    weights = dense_weights(tableau, fraction)
-    first, later = slopes[0][:, None], slopes[1:][:, :, None]
-    return inside(wide, tableau, segment.y[:, None], segment.h, first, (later,), weights)[0]
+    slopes = _all_slopes(system, tableau, segment)
+    if tableau.kick_drift:
+        weights = dense_weights(tableau, fraction)
+        first, later = slopes[0][:, None], slopes[1:][:, :, None]
+        return evaluations.inside(system, tableau, segment.y[:, None], segment.h, first, later, weights)
+    # Slopes to coefficients once, then Horner for every point: a quarter of the work of weighting slopes at each.
+    powers = segment.h * jnp.tensordot(jnp.asarray(tableau.dense.T, segment.y.dtype), slopes, 1)
+    value = jnp.zeros_like(segment.y[:, None])
+    for coefficients in powers[::-1]:
+        value = (value + coefficients[:, None]) * fraction
+    return segment.y[:, None] + value
+
+
+def _all_slopes(system: HybridSystem, tableau, segment: Segment) -> jax.Array:
+    """Slopes of all stages and rows: (s, n, *lanes)."""
+    if not for_lanes(system, segment.y).one_loop:
+        return jnp.concatenate([segment.slope[None], segment.later_slopes])
+    rows = zip(segment.slope, segment.later_slopes, segment.end_slope, strict=True)
+    own = [jnp.concatenate([first[None], later, last[None]]) for first, later, last in rows]
+    return all_slopes(system, tableau, segment.y, segment.h, own)

@@ -1,7 +1,7 @@
 """Systems with modes, and where each of their lanes is: what the stages of a machine step hand to each other."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,18 +16,22 @@ class HybridSystem(NamedTuple):
     guards: Callable[..., jax.Array]  # params, mode, signals (s, ...) -> (guard, ...); positive before the event
     transition: Callable[..., tuple]  # params, t, mode, event, y, signals -> mode, y, ended
     boundary: tuple[bool, ...]  # per guard: True if it bounds the mode, False if it only watches for a crossing
-    positions: int = 0  # leading rows of y that are positions, then as many velocities (for semi-implicit Euler)
+    positions: int = 0  # leading rows of y that are positions; their slopes are as many rows behind them, velocities
     ends_at_max_time: bool = True  # whether max_time is the run's end, or a limit that it should not reach
     smooth_beyond: bool = True  # whether a mode's flow goes on smoothly beyond its guards
     unseen: tuple[int, ...] = ()  # rows of y that the flow does not look at: totals, for instance
+    still: tuple[int, ...] = ()  # rows of y that only transitions change
+    watched: tuple[int, ...] = ()  # signals that guards or the transition look at; (): all
     one_loop: bool = False  # whether all its functions depend on the lanes through their arguments alone (`lanewise`)
 
 
 class HybridState(NamedTuple):
     """Where each lane is. `y` is where the current stride starts, `slope` its first slope; the others serve a landing.
 
-    `later_slopes` come in parts of the state, (s - 1, *part of y): row by row where all is done in one loop over the
-    lanes, since XLA writes a stage into an array (s - 1, lanes) in place but rebuilds one of many rows; else in one.
+    Slopes are those of all rows of y, and the later ones (s - 1, *shape of y) end with that at the stride's end. Where
+    all is done in one loop over the lanes they are those of the rows that have slopes of their own (`stages`), and what
+    serves a landing comes row by row, a tuple of arrays (stages, lanes), of the signals those that are watched: XLA
+    writes a stage into such an array in place, but rebuilds one of many rows.
     """
 
     t: jax.Array
@@ -38,16 +42,18 @@ class HybridState(NamedTuple):
     h: jax.Array
     error_before: jax.Array
     slope: jax.Array
-    later_slopes: tuple[jax.Array, ...]
+    later_slopes: Any
+    end_slope: Any  # row by row; () where it is the last of the later ones
     landing: jax.Array
-    end_signals: jax.Array
+    node_signals: Any  # row by row, at the nodes inside the stride; () where they need not be kept
+    end_signals: Any
     steps: jax.Array
     status: jax.Array
 
     @property
     def slopes(self) -> jax.Array:
-        """All slopes: (s, n, *lanes)."""
-        return all_slopes(self.slope, self.later_slopes)
+        """All slopes, of all rows: (s, n, *lanes)."""
+        return jnp.concatenate([self.slope[None], self.later_slopes])
 
 
 class Segment(NamedTuple):
@@ -57,8 +63,9 @@ class Segment(NamedTuple):
     t1: jax.Array
     h: jax.Array
     y: jax.Array
-    slope: jax.Array
-    later_slopes: tuple[jax.Array, ...]
+    slope: jax.Array  # this and the next two as in a state
+    later_slopes: Any
+    end_slope: Any
     mode: jax.Array
 
 
@@ -74,22 +81,6 @@ class Told(NamedTuple):
 def for_lanes(system: HybridSystem, y) -> HybridSystem:
     """One loop over the lanes needs lanes: a single run, y of shape (n,), has none."""
     return system._replace(one_loop=system.one_loop and y.ndim == 2 and not arrays_are_whole())
-
-
-def parts_of(system: HybridSystem, rows) -> tuple[jax.Array, ...]:
-    """A state, or a slope, in parts: row by row, or all in one."""
-    return tuple(rows) if system.one_loop else (rows,)
-
-
-def whole_of(system: HybridSystem, parts) -> jax.Array:
-    """A state, or a slope, of its parts."""
-    return jnp.stack(parts) if system.one_loop else parts[0]
-
-
-def all_slopes(first, later) -> jax.Array:
-    """Slopes (s, n, *lanes); the later ones come in parts."""
-    whole = later[0] if later[0].ndim > first.ndim else jnp.stack(later, axis=1)
-    return jnp.concatenate([first[None], whole])
 
 
 def apply(system: HybridSystem, function: Callable, *arguments):

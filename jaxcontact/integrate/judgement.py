@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxcontact.integrate.evaluations import Arrival
-from jaxcontact.integrate.hybrid_state import HybridState, HybridSystem, parts_of
+from jaxcontact.integrate.hybrid_state import HybridState, HybridSystem
 from jaxcontact.integrate.machine import FINISHED, NON_FINITE, RUNNING, STEP_LIMIT, STEP_TOO_SMALL, TIME_LIMIT
 from jaxcontact.integrate.settings import Settings
+from jaxcontact.integrate.stages import moved, weights_of
 from jaxcontact.integrate.tableau import Tableau, weighted_sum
 from jaxcontact.safemath import power_in_lanes
 
@@ -87,18 +88,30 @@ def _status(system: HybridSystem, settings: Settings, steps, h, finite, retry, e
     return jnp.where(ended & finite, FINISHED, status).astype(jnp.int32)
 
 
-def error_norm(system: HybridSystem, tableau: Tableau, settings: Settings, s: HybridState, slopes, arrival: Arrival):
+def error_norm(
+    system: HybridSystem, tableau: Tableau, settings: Settings, s: HybridState, later_slopes, arrival: Arrival
+):
     """Root-mean-square local error over the tolerance; 0 for fixed steps and for landings."""
     if tableau.error is None:
         return jnp.zeros_like(s.h)
-    total = 0.0
-    parts = parts_of(system, s.slope), slopes, arrival.slope, arrival.y, parts_of(system, s.y)
-    for first, part, last, new, old in zip(*jax.lax.stop_gradient(parts), strict=True):
+    first, later, last = jax.lax.stop_gradient((s.slope, later_slopes, arrival.slope))
+    old, new, h = jax.lax.stop_gradient((s.y, arrival.y, s.h))
+    if system.one_loop:
+        slopes = [[one, *rest, end] for one, rest, end in zip(first, later, last, strict=True)]
+        errors = moved(system, tableau, [0.0] * len(old), h, slopes, weights_of(tableau, tableau.error))
+        total = sum(_square(settings, *row) for row in zip(errors, old, new, strict=True))
+    else:
         weights = [np.asarray(w, s.y.dtype) for w in tableau.error]
-        error = s.h * weighted_sum(weights, [first, *part[:-1], last])
-        squares = (error / (settings.atol + settings.rtol * jnp.maximum(jnp.abs(old), jnp.abs(new)))) ** 2
-        total = total + (squares if system.one_loop else jnp.sum(squares, axis=0))
+        error = h * weighted_sum(weights, [first, *later[:-1], last])
+        total = jnp.sum(_square(settings, error, old, new), axis=0)
     return jnp.where(s.landing, 0.0, jnp.sqrt(total / len(s.y)))
+
+
+def _square(settings: Settings, error, old, new):
+    """A row's share of the error, over its tolerance; nothing of a row that only transitions change."""
+    if isinstance(error, float):
+        return 0.0
+    return (error / (settings.atol + settings.rtol * jnp.maximum(jnp.abs(old), jnp.abs(new)))) ** 2
 
 
 def _step_factor(tableau: Tableau, error, error_before, good):

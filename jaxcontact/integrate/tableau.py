@@ -33,6 +33,11 @@ class Tableau:
         """Number of slopes that a step uses, with the one at its end."""
         return len(self.weights)
 
+    @property
+    def matrix(self) -> np.ndarray:
+        """A, of all slopes: (slopes, slopes). The first is at the start; the last is where the step itself leads."""
+        return np.concatenate([np.zeros_like(self.weights)[None], self.stages, self.weights[None]])
+
 
 def _hermite(weights: np.ndarray) -> np.ndarray:
     """Cubic through both ends of the step with their slopes: third-order dense output for any method."""

@@ -26,7 +26,8 @@ import numpy as np
 from jaxcontact.integrate import hybrid, locate
 from jaxcontact.integrate.machine import is_real_array
 from jaxcontact.integrate.settings import Settings
-from jaxcontact.integrate.tableau import TABLEAUS, Tableau, dense_weights, weighted_sum
+from jaxcontact.integrate.stages import Weights, moved, one_of, weights_inside, weights_of, with_own
+from jaxcontact.integrate.tableau import TABLEAUS, Tableau, weighted_sum
 from jaxcontact.lanewise import arrays_are_whole, in_one_loop
 from jaxcontact.lanewise.linear import LinearPart
 
@@ -47,7 +48,7 @@ def restored(system: hybrid.HybridSystem, params: Any, state: hybrid.HybridState
     """The state with that part in it, and what the flow says there."""
     y = jnp.stack(part.y)
     slope, signals = in_one_loop(system.flow, params, part.t, state.mode, y)
-    return state._replace(t=part.t, y=y, slope=slope, signals=signals)
+    return state._replace(t=part.t, y=y, slope=jnp.stack(with_own(system, slope)), signals=signals)
 
 
 def applies(settings: Settings, state: hybrid.HybridState) -> bool:
@@ -72,8 +73,8 @@ def advance(
     params_slopes = [slope for slope in params_slopes if slope is not None]
     tableau = TABLEAUS[settings.stepper]
     after, told = hybrid.advance_and_tell(system, settings, params, s)
-    trajectory = _Trajectory(s.t, s.h, tuple(s.y), tuple(s.slope), after.later_slopes)
-    path = _path_of(tableau, told, trajectory)
+    trajectory = _Trajectory(s.t, s.h, tuple(s.y), tuple(s.slope), after.later_slopes, after.end_slope)
+    path = _path_of(system, tableau, told, trajectory)
     numbers, flow = _along_the_path(system, reals, params, s.mode, path)
     event, passing = _at_the_event(system, tableau, reals, params, s.mode, told, trajectory)
     length = jnp.where(told.landing, told.fraction, 1.0) * s.h
@@ -87,20 +88,19 @@ def advance(
 
 
 class _Trajectory(NamedTuple):
-    """A stride of the run: its start, its length, and its slopes, row by row."""
+    """A stride of the run: its start, its length, and slopes of the rows that have own ones."""
 
     t: Any
     h: Any
     y: tuple[Any, ...]
     slope: tuple[Any, ...]
     later_slopes: tuple[Any, ...]
+    end_slope: tuple[Any, ...]
 
-    def at(self, weights):
+    def at(self, system: hybrid.HybridSystem, tableau: Tableau, weights: Weights) -> tuple[Any, ...]:
         """The state inside it, for these weights of its slopes."""
-        return tuple(
-            row + self.h * weighted_sum(list(weights), [first, *later])
-            for row, first, later in zip(self.y, self.slope, self.later_slopes, strict=True)
-        )
+        slopes = [[a, *k, b] for a, k, b in zip(self.slope, self.later_slopes, self.end_slope, strict=True)]
+        return moved(system, tableau, self.y, self.h, slopes, weights)
 
 
 class _Event(NamedTuple):
@@ -130,17 +130,23 @@ class _Reals:
         return [leaf for leaf, c in zip(leaves, chosen, strict=True) if c], with_others
 
 
-def _path_of(tableau: Tableau, told: hybrid.Told, trajectory: _Trajectory) -> tuple[Any, tuple[Any, ...]]:
+def _path_of(system, tableau: Tableau, told: hybrid.Told, trajectory: _Trajectory) -> tuple[Any, tuple[Any, ...]]:
     """Times and states (stage, lanes) at the stages of a step to the end of the stride or, in a landing, to the event.
 
     The former are those of the run itself, the latter are found by its dense output.
     """
-    stages = np.concatenate([np.zeros_like(tableau.weights)[None], tableau.stages])
-    times = np.concatenate([[0.0], tableau.times])[:, None]
-    to_event = dense_weights(tableau, times * told.fraction)
-    weights = jnp.where(told.landing, to_event, stages.T[..., None].astype(to_event.dtype))
-    t = trajectory.t + trajectory.h * times * jnp.where(told.landing, told.fraction, 1.0)
-    return t.astype(trajectory.t.dtype), jax.vmap(lambda w: in_one_loop(_Trajectory.at, trajectory, w), 1)(weights)
+    times = jnp.asarray(np.concatenate([[0.0], tableau.times]), trajectory.t.dtype)
+    stages = [weights_of(tableau, row) for row in tableau.matrix[:-1]]
+
+    def at_stage(trajectory, told, time, stage):
+        weights = one_of(told.landing, weights_inside(tableau, time * told.fraction), stage)
+        t = trajectory.t + trajectory.h * time * jnp.where(told.landing, told.fraction, 1.0)
+        return t, trajectory.at(system, tableau, weights)
+
+    stages = jnp.asarray([w.as_list() for w in stages], trajectory.t.dtype)
+    return jax.vmap(lambda time, stage: in_one_loop(at_stage, trajectory, told, time, Weights.of_list(list(stage))))(
+        times, stages
+    )
 
 
 def _along_the_path(system, chosen: _Reals, params, mode, path):
@@ -164,7 +170,7 @@ def _at_the_event(system, tableau: Tableau, chosen: _Reals, params, mode, told: 
     t = trajectory.t + trajectory.h * told.fraction
 
     def there(trajectory, fraction):
-        return trajectory.at(dense_weights(tableau, fraction))
+        return trajectory.at(system, tableau, weights_inside(tableau, fraction))
 
     def slope_at(params, mode, t, y):
         return tuple(system.flow(params, t, mode, jnp.stack(y))[0])

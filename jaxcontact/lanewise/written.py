@@ -22,7 +22,7 @@ from jaxcontact.lanewise.apart import write_constant
 class Writer:
     """Writes operations where the context of a lowering says; constants once for all places that use them.
 
-    A "number" is one of each lane: a tensor of the shape `room`. With a `mark`, constants are this loop's own (`apart`).
+    A "number" is one of each lane: a tensor of the shape `room`. With a `mark`, constants are this loop's own: `apart`.
     """
 
     def __init__(self, context: Any, room: tuple[int, ...] = (), mark: int = 0) -> None:

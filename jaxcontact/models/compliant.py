@@ -62,6 +62,7 @@ _PROBE = 1e-9
 _INSIDE = 4.0
 
 _END, _MODE, _PEAK = range(3)
+_WATCHED = (0, 2, 3, 4, 6)  # of the flow's signals: v_n, F_n and its rate, F_hold, v_slip
 
 
 class Prepared(NamedTuple):
@@ -168,8 +169,16 @@ def system(links: int, choices: Mapping[str, str], ends: str = "compression_end"
         ends_at_max_time=ends == "max_time",
         # How far it has come, work, largest force, stretch (but of a spring) and number of changes.
         unseen=(0, *(2 * n + k for k in (4, 5, 6, 8)), *((2 * n + 7,) if friction_law == "coulomb" else ())),
+        # Largest force, number of changes, and the stretch of a tip that has no spring.
+        still=(*(2 * n + k for k in (6, 8)), *(() if friction_law == "tangential_compliance" else (2 * n + 7,))),
+        watched=_WATCHED,
         one_loop=True,
     )
+
+
+def _links(y: jax.Array) -> int:
+    """How many links a state belongs to."""
+    return (len(y) - 9) // 2
 
 
 def _static_mu(strike: Strike):
@@ -212,7 +221,8 @@ def machine(
 
     def init(params):
         # In one loop, as a step: it is run for a few lanes at a time, where what counts is how many operations it has.
-        return hybrid.in_parts(in_one_loop(start, settings, params))
+        state = in_one_loop(start, settings, params)
+        return hybrid.for_steps_in_lanes(system(_links(state.y), choices, ends), settings, state)
 
     def prepared(params):
         return prepare(assemble(params))

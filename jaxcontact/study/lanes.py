@@ -25,10 +25,11 @@ from jaxcontact.integrate.turns import Turns, turns_on
 from jaxcontact.study.lane_program import Builder, Carry, building_turns, compiled_program, machine_shapes
 
 # How many lanes a device has at most by default. A CPU's are few enough for the states to stay in its cache, and no
-# power of two, whose rows would fall on the same lines of it (measured on the crutch: 192 lanes a tenth slower than
-# 320, 384 alike, 256 a fifth slower, 512 half as fast; float32 has room for twice as many, and is a tenth faster with
-# them); an accelerator needs enough to be busy.
-CPU_LANES, ACCELERATOR_LANES = 320, 2**15
+# power of two, whose rows would fall on the same lines of it (measured on the crutch: 320 lanes 6 % slower than 504,
+# 632 alike, 256 a quarter slower; float32 has room for twice as many); an accelerator needs enough to be busy.
+CPU_LANES, ACCELERATOR_LANES = 504, 2**15
+_FEWER_ON_CPU = (1, 8, 120, 248)  # for smaller studies; each number of lanes is a program to compile
+_STEP_OF_NO_LANES = 60  # a step takes as long as to compute so many lanes, before it has computed any
 _QUEUES = (1, 4, 32)  # configurations in a device's queue, per lane
 _MOST_BYTES = {"cpu": 2**27}  # that lanes and results may take on a device; time histories are large
 _MOST_BYTES_ELSEWHERE = 2**31
@@ -41,14 +42,15 @@ Numbers = Mapping[str, np.ndarray]
 def _fitting(runs: int, usual: int, on_cpu: bool) -> int:
     """How many lanes suit so many runs: few different numbers, so that few programs are compiled.
 
-    A step of few lanes costs nearly what one of many does (measured on the crutch: 64 lanes 35 us, 256 lanes 80), so a
-    core has all of them as soon as there are runs for all; an accelerator has room.
+    Runs of a study take about as many steps each, so what counts is how often all lanes are filled, and what a step of
+    them costs: on a CPU so much for its kernels and so much for each lane. An accelerator has room.
     """
-    if on_cpu:
-        quarter = max(8, usual // 4 // 8 * 8)  # whole vectors
-        choices = ((1, 1), (8, 8), (quarter, usual - 1))  # lanes, and the most runs that they are for
-        return next((lanes for lanes, most in choices if runs <= most and lanes <= usual), usual)
-    return next((lanes for lanes in (1, 8, 64, 512, 4096) if runs <= lanes <= usual), usual)
+    if not on_cpu:
+        return next((lanes for lanes in (1, 8, 64, 512, 4096) if runs <= lanes <= usual), usual)
+    if runs == 1:
+        return 1
+    choices = [*(lanes for lanes in _FEWER_ON_CPU if 1 < lanes < usual), usual]
+    return min(choices, key=lambda lanes: -(-runs // lanes) * (lanes + _STEP_OF_NO_LANES))
 
 
 @dataclass
@@ -126,7 +128,8 @@ class LaneDriver:
         turns = turns_on(available[0].platform, step_kernel, steps_per_turn)
         on_cpu_usual = CPU_LANES * 8 // np.dtype(jnp.result_type(float)).itemsize
         usual = lanes or (on_cpu_usual if on_cpu else ACCELERATOR_LANES)
-        self._devices = available[: max(1, min(len(available), -(-total // usual)))]
+        # A quarter of its lanes is worth a core: with fewer, steps are mostly kernels' own time.
+        self._devices = available[: max(1, min(len(available), -(-total // (max(1, usual // 4) if on_cpu else usual))))]
         each = -(-total // len(self._devices))
         self._lanes = lanes if lanes and each >= lanes else _fitting(each, usual, on_cpu)
         at_a_time = -(-min(batch or total, total) // len(self._devices))
