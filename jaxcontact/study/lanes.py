@@ -85,15 +85,11 @@ def _size(varied: Numbers) -> int:
 
 @dataclass
 class Tally:
-    """What a stream has cost: machine steps times lanes, runs that came back, and how often memory ran out.
-
-    `began` is when the program was first called (`time.perf_counter`): a first call compiles it.
-    """
+    """What a stream has cost: machine steps times lanes, runs that came back, and how often memory ran out."""
 
     lane_steps: int = 0
     runs: int = 0
     shrunk: int = 0
-    began: float = 0.0
 
 
 class LaneDriver:
@@ -261,7 +257,6 @@ class LaneDriver:
         before = self.tally.runs
         while True:
             began = time.perf_counter()
-            self.tally.began = self.tally.began or began
             arguments = (entries, on_devices, self._constants, self._settings, np.int32(pace.budget), np.bool_(drain))
             self._carry = now = self._program(self._carry, *arguments)
             taken, steps, place = (np.asarray(a) for a in (now.next, now.steps, now.place))
