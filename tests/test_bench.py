@@ -3,13 +3,14 @@
 import io
 import itertools
 import json
+import tempfile
 from collections import Counter
 
 import pytest
 from toy_model import toy_model
 
 from jaxcontact.bench import sweep as bench
-from jaxcontact.study import study
+from jaxcontact.study import load, study
 
 
 @pytest.fixture
@@ -55,6 +56,16 @@ def test_once_is_what_a_sweep_of_one_takes_and_each_is_what_every_other_adds(mon
     assert [row.each_us for row in rows if row.devices == 2] == [None, pytest.approx(5), pytest.approx(5)]
     assert [row.each_us for row in rows if row.devices == 1] == [None, pytest.approx(9)]
     assert rows[1].all_us == pytest.approx(8 + 0.999 * 5)  # what is paid once is not hidden
+
+
+def test_a_sweep_leaves_its_store_where_it_is_asked_to_and_nothing_elsewhere(cheap, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    bench.measure(10)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "kept").mkdir()
+    bench.measure(10, 1, tmp_path / "kept")
+    (place,) = (tmp_path / "kept").iterdir()
+    assert load(place / "out").sizes["sample"] == 10
 
 
 def test_the_best_of_many_rounds_counts_and_the_first_does_not(cheap):
