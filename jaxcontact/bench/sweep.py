@@ -1,4 +1,8 @@
-"""How fast this machine sweeps: cost per configuration from small sweeps to large ones, memory, and what is lost.
+"""How fast this machine sweeps: what a sweep costs once, and what each configuration adds, from small sweeps to large.
+
+What a sweep costs once is what the same sweep of a single configuration takes: a store is laid out, lanes are made, one
+run is stepped to its end, one chunk is written (24 files of a crutch) and the results are opened. A sweep of n takes
+T(n), and each of its configurations adds (T(n) - T(1)) / (n - 1).
 
 Machines are noisy: everything is measured in one run, sizes in turn, and the best of several rounds counts.
 """
@@ -10,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -25,38 +29,33 @@ from jaxcontact.study.progress import ProgressDisplay
 from jaxcontact.study.sweep import run
 
 MOST, SHORT_MOST = 1_000_000, 2000  # configurations of the largest sweep, unless another is asked for
-_ROUND_CONFIGURATIONS = 200_000  # smaller sweeps are repeated until they have used so many,
-_MOST_ROUNDS = 5  # at most so often
+_ROUND_CONFIGURATIONS = 300_000  # sweeps are repeated until they have used so many,
+_LEAST_ROUNDS, _MOST_ROUNDS = 2, 30  # but so often: small ones take milliseconds, which anything may disturb
 
 _Sweep = tuple[int, int | None]  # configurations, and devices: all of them if None
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One sweep: seconds in all; seconds that it takes once, whatever its size; then microseconds a configuration.
+class Timed:
+    """One sweep, timed from its description to its results, opened."""
 
-    Once: until the program is called for the first time (a store is laid out, 24 arrays of a crutch), and when the last
-    chunk is written, to open the results. All else counts for the configurations: computing, handing out and writing.
-    """
+    seconds: float
+    loss: float  # steps of lanes without work, or waiting for more, over steps that were needed
+    resident_mb: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Sweeps of one size: the best of several rounds. `once` is what a sweep of one configuration took, in seconds."""
 
     configurations: int
     devices: int
     seconds: float
-    ready: float
-    opened: float
-    each_us: float
-    loss: float  # steps of lanes without work, or waiting for more, over steps that were needed
+    once: float
+    each_us: float | None  # microseconds that each configuration adds to the first; None where there is but one
+    all_us: float  # microseconds a configuration, with what is paid once shared out
+    loss: float
     resident_mb: float
-
-    @property
-    def once(self) -> float:
-        """Seconds that it takes once."""
-        return self.ready + self.opened
-
-    @property
-    def all_us(self) -> float:
-        """Microseconds a configuration, of everything."""
-        return 1e6 * self.seconds / self.configurations
 
 
 def crutch_sweep(count: int) -> Study:
@@ -74,55 +73,61 @@ def crutch_sweep(count: int) -> Study:
     )
 
 
-def measure(count: int, devices: int | None = None) -> Measured:
-    """Run one sweep of that size into a store in a temporary directory; on a single CPU device with a single core."""
+def measure(count: int, devices: int | None = None, folder: str | Path | None = None) -> Timed:
+    """Run one sweep of that size into a store in a new directory; on a single CPU device with a single core.
+
+    With a `folder` the store stays there, as in `measure_sweeps`; without one it is gone in the end.
+    """
     executor = LocalExecutor(devices)
     alone = devices == 1 and jax.local_devices()[0].platform == "cpu"
-    written = 0.0
-
-    def told(_done: int, _total: int, _failed: int) -> None:  # last when everything has been written
-        nonlocal written
-        written = time.perf_counter()
-
-    with tempfile.TemporaryDirectory() as folder, on_one_core() if alone else nullcontext():
+    with (
+        tempfile.TemporaryDirectory() if folder is None else nullcontext(tempfile.mkdtemp(dir=folder)) as place,
+        on_one_core() if alone else nullcontext(),
+    ):
         began = time.perf_counter()
-        results = run(crutch_sweep(count), out=Path(folder) / "out", executor=executor, progress=told)
+        results = run(crutch_sweep(count), out=Path(place) / "out", executor=executor)
         ended = time.perf_counter()
         needed = _sum(results["n_steps"])
-    return Measured(
-        configurations=count,
-        devices=devices or len(jax.local_devices()),
-        seconds=ended - began,
-        ready=executor.tally.began - began,
-        opened=ended - written,
-        each_us=1e6 * (written - executor.tally.began) / count,
-        loss=executor.tally.lane_steps / needed - 1.0,
-        resident_mb=_resident_mb(),
-    )
+    return Timed(ended - began, executor.tally.lane_steps / needed - 1.0, _resident_mb())
 
 
 def measure_sweeps(most: int, tell: Tell = silent) -> list[Measured]:
-    """Measure sweeps of 1,000 ... `most` configurations on all devices, and one on one device, of a CPU on one core."""
-    sizes = [10**power for power in range(3, 10) if 10**power <= most]
+    """Measure sweeps of 1, 1,000 ... `most` configurations on all devices, and some on one, of a CPU on one core."""
+    sizes = [1, *(10**power for power in range(3, 10) if 10**power <= most)]
     sizes += [most] if most not in sizes else []
     single = min(100_000, most)
     jobs: list[_Sweep] = [(size, None) for size in sizes]
-    jobs += [(single, 1)] if len(jax.local_devices()) > 1 else []
+    jobs += dict.fromkeys([(1, 1), (single, 1)]) if len(jax.local_devices()) > 1 else []
     schedule = list(_schedule(jobs))
-    found: dict[_Sweep, Measured] = {}
+    found: dict[_Sweep, list[Timed]] = {job: [] for job in jobs}
     done, total = 0, sum(job[0] for job, _ in schedule)
     tell(0, total)
-    for job, counts in schedule:
-        one = measure(*job)
-        done += job[0]
-        tell(done, total)
-        if not counts:
-            continue
+    # All stores stay until the end: where many files have just been deleted, making new ones takes ten times as long
+    # (ext4 looks for a place that has been free for a while).
+    with tempfile.TemporaryDirectory() as folder:
+        for job, counts in schedule:
+            timed = measure(*job, folder)
+            done += job[0]
+            tell(done, total)
+            if counts:
+                found[job].append(timed)
+    return [_best(job, found[job], found[1, job[1]]) for job in jobs]
+
+
+def _best(job: _Sweep, rounds: list[Timed], of_one: list[Timed]) -> Measured:
+    configurations, devices = job
+    best, once = min(rounds, key=lambda timed: timed.seconds), min(timed.seconds for timed in of_one)
+    return Measured(
+        configurations=configurations,
+        devices=devices or len(jax.local_devices()),
+        seconds=best.seconds,
+        once=once,
+        each_us=1e6 * (best.seconds - once) / (configurations - 1) if configurations > 1 else None,
+        all_us=1e6 * best.seconds / configurations,
+        loss=best.loss,
         # The process never gets smaller again: what a sweep needed is what it was after the first of its kind.
-        one = replace(one, resident_mb=found[job].resident_mb) if job in found else one
-        if job not in found or one.each_us < found[job].each_us:
-            found[job] = one
-    return [found[job] for job in jobs]
+        resident_mb=rounds[0].resident_mb,
+    )
 
 
 def bench_sweep(most: int, stream: TextIO, to_json: Path | None = None) -> list[Measured]:
@@ -138,13 +143,14 @@ def bench_sweep(most: int, stream: TextIO, to_json: Path | None = None) -> list[
 def measure_scale(tell: Tell = silent, *, short: bool = False) -> Part:
     """The part `scale` of the table of all ratios."""
     measured = measure_sweeps(SHORT_MOST if short else MOST, tell)
-    sizes = [row for row in measured if row.devices == measured[0].devices]
+    several = [row for row in measured if row.each_us is not None]
+    sizes = [row for row in several if row.devices == measured[0].devices]
     largest = sizes[-1]
     rows = [
         Row(
             f"cost of one of {row.configurations:,} over one of {largest.configurations:,}",
-            row.each_us / largest.each_us,
-            f"the same sweep with more configurations; with the {row.once:.3f} s that a store of any size takes once: "
+            _over(row, largest),
+            f"what each adds to the {row.once:.3f} s that a sweep of a single one takes; with those shared out: "
             f"{row.all_us / largest.all_us:.2f}",
         )
         for row in sizes[:-1]
@@ -156,13 +162,13 @@ def measure_scale(tell: Tell = silent, *, short: bool = False) -> Part:
             f"the largest that the process has been: {largest.resident_mb:,.0f} MB after {largest.configurations:,}",
         )
     )
-    one = measured[-1]
+    one = several[-1]
     if one.devices == largest.devices:
         rows.append(Row("cost on one device over that on all", None, "there is but one device here"))
     else:
-        several = next(row for row in sizes if row.configurations == one.configurations)
+        on_all = next(row for row in sizes if row.configurations == one.configurations)
         said = f"the same {one.configurations:,} configurations; on a CPU one device has one core, for all that is done"
-        rows.append(Row(f"cost on one device over that on {several.devices}", one.each_us / several.each_us, said))
+        rows.append(Row(f"cost on one device over that on {on_all.devices}", _over(one, on_all), said))
     return Part(
         "scale",
         f"crutch sweeps of several sizes, streamed to a store; {largest.devices} devices if nothing else is said",
@@ -171,11 +177,16 @@ def measure_scale(tell: Tell = silent, *, short: bool = False) -> Part:
     )
 
 
+def _over(row: Measured, other: Measured) -> float | None:
+    """What each configuration of one sweep adds, over what each of the other does."""
+    return row.each_us / other.each_us if row.each_us is not None and other.each_us else None
+
+
 def _schedule(jobs: list[_Sweep]) -> Iterator[tuple[_Sweep, bool]]:
     """Go through the sweeps in rounds; the first round of a small one compiles, and does not count."""
     for number in range(1 + _MOST_ROUNDS):
         for job in jobs:
-            rounds = max(1, min(_MOST_ROUNDS, _ROUND_CONFIGURATIONS // job[0]))
+            rounds = max(_LEAST_ROUNDS, min(_MOST_ROUNDS, _ROUND_CONFIGURATIONS // job[0]))
             if number <= rounds and (number > 0 or job[0] < _ROUND_CONFIGURATIONS):
                 yield job, number > 0
 
@@ -184,23 +195,25 @@ def _table(rows: list[Measured], largest: int) -> str:
     reference = next(row for row in rows if row.configurations == largest and row.devices == rows[0].devices)
     lines = [
         "Crutch impacts, compliant, default tolerance, streamed to a store; best of several rounds.",
-        f"{'configurations':>14} {'devices':>8} {'once':>8} {'each':>8} {'rate':>11} {'cost':>6} {'with once':>10} "
-        f"{'cost':>6} {'loss':>7} {'memory':>8}",
-        f"{'':>14} {'':>8} {'(s)':>8} {'(us)':>8} {'(1/s)':>11} {'ratio':>6} {'(us)':>10} {'ratio':>6} {'':>7} "
+        f"{'configurations':>14} {'devices':>8} {'total':>8} {'each':>8} {'rate':>11} {'cost':>6} {'with once':>11} "
+        f"{'cost':>8} {'loss':>7} {'memory':>8}",
+        f"{'':>14} {'':>8} {'(s)':>8} {'(us)':>8} {'(1/s)':>11} {'ratio':>6} {'(us)':>11} {'ratio':>8} {'':>7} "
         f"{'(MB)':>8}",
     ]
     for row in rows:
-        rate, ratio = 1e6 / row.each_us, row.each_us / reference.each_us
+        each, rate, ratio = "-", "-", "-"
+        if row.each_us is not None:
+            each, rate, ratio = f"{row.each_us:.2f}", f"{1e6 / row.each_us:,.0f}", f"{_over(row, reference):.2f}"
         lines.append(
-            f"{row.configurations:>14,} {row.devices:>8} {row.once:>8.3f} {row.each_us:>8.2f} {rate:>11,.0f} "
-            f"{ratio:>6.2f} {row.all_us:>10.2f} {row.all_us / reference.all_us:>6.2f} {row.loss:>7.1%} "
-            f"{row.resident_mb:>8.0f}"
+            f"{row.configurations:>14,} {row.devices:>8} {row.seconds:>8.4f} {each:>8} {rate:>11} {ratio:>6} "
+            f"{row.all_us:>11,.2f} {row.all_us / reference.all_us:>8.2f} {row.loss:>7.1%} {row.resident_mb:>8.0f}"
         )
     lines += [
-        "once: to lay the store out before anything runs, and to open it in the end; each: to compute a configuration",
-        "and to write what it gave; with once: everything, shared out; cost ratio: against the largest sweep;",
-        "loss: lane steps beyond those that the configurations need;",
-        "memory: the largest that this process has been; one device of a CPU has one core, for all that is done.",
+        f"A sweep of one configuration takes {1e3 * rows[0].once:.1f} ms: that is what any sweep costs once (its store",
+        "laid out, one run, the files of one chunk, its results opened). Each of the others adds `each`, which is",
+        "(total - total of one) / (configurations - 1); with once: total / configurations; cost ratio: against the",
+        "largest sweep; loss: lane steps beyond those that the configurations need; memory: the largest that this",
+        "process has been; one device of a CPU has one core, for all that is done.",
     ]
     return "\n".join(lines) + "\n"
 

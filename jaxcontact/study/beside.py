@@ -4,7 +4,7 @@ On two cores, sweeps of the crutch spent a tenth of their time on drawing config
 devices stood still.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ def one_ahead(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[t
             yield next_one[0], next_one[1].result()
 
 
-def one_behind(deal_with: Callable[[Item], Any], items: Iterable[Item]) -> Iterator[Item]:
+def one_behind(deal_with: Callable[[Item], Any], items: Iterable[Item]) -> Generator[Item]:
     """Yield each item that has been dealt with, while the next one is waited for: never more than one is under way.
 
     What was begun is finished, whatever happens, once this is closed. An error comes out when the next item is there.

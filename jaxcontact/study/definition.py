@@ -45,6 +45,7 @@ class Output:
 class Configurations(NamedTuple):
     """The numbers of some configurations, one after the other; every array has shape (configurations,)."""
 
+    rows: dict[str, np.ndarray]  # everything that the space varies, in stated units
     params: dict[str, np.ndarray]  # every parameter of the model that varies, in SI units
     derived: dict[str, np.ndarray]  # every derived name, in stated units
     allowed: np.ndarray  # whether all conditions in [require] hold; where they do not, nothing is to be run
@@ -131,7 +132,8 @@ class Study:
 
     def configurations(self, start: int, stop: int) -> Configurations:
         """Return the numbers of configurations start ... stop - 1. Nothing else of the space is computed."""
-        numbers = self.constants() | self.free_constants() | self.space.rows(start, stop)
+        rows = self.space.rows(start, stop)
+        numbers = self.constants() | self.free_constants() | rows
         for name, expression in self.derived.items():
             numbers[name] = expression(numbers)
 
@@ -142,7 +144,7 @@ class Study:
         for condition in self.requirements:
             allowed &= condition(numbers)
         params = {p.name: lanes(p.name, to_si(p.unit)) for p in self.model.parameters if p.name in self._varying}
-        return Configurations(params, {name: lanes(name) for name in self.derived}, allowed)
+        return Configurations(rows, params, {name: lanes(name) for name in self.derived}, allowed)
 
     def constant_params(self) -> dict[str, float]:
         """Return every parameter of the model that is the same in all configurations, in SI units.

@@ -8,7 +8,7 @@ import json
 import time
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -38,11 +38,14 @@ class Journal:
     def add(self, chunk: int, checksum: str, size: int, statuses: Mapping[str, int], merged: int = 0) -> None:
         """Claim that a chunk has been written."""
         entry = Entry(chunk, checksum, size, statuses, time.time(), merged)
-        text = json.dumps(asdict(entry), sort_keys=True, separators=(",", ":"))
-        # A run killed, or a disk full, in the middle of a line leaves it without an end: begin on a new one.
-        begin = "" if _ends_with_newline(self._path) else "\n"
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(f"{begin}{text} {zlib.crc32(text.encode()):08x}\n")
+        text = json.dumps(vars(entry), sort_keys=True, separators=(",", ":"))
+        line = f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
+        with self._path.open("a+b") as file:
+            # A run killed, or a disk full, in the middle of a line leaves it without an end: begin on a new one.
+            if file.tell() > 0:
+                file.seek(-1, 2)
+                line = line if file.read(1) == b"\n" else b"\n" + line
+            file.write(line)  # always at the end
         self.entries[chunk] = entry
 
     def forget(self, chunk: int) -> None:
@@ -65,12 +68,3 @@ def _parse(line: str) -> Entry | None:
         return Entry(**json.loads(text))
     except (ValueError, TypeError):  # garbage may have a checksum that fits: that of nothing is 00000000
         return None
-
-
-def _ends_with_newline(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            file.seek(-1, 2)
-            return file.read(1) == b"\n"
-    except OSError:  # not there, or empty
-        return True

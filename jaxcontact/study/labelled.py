@@ -75,7 +75,7 @@ def chunk_values(study: Study, chunk: Chunk, numbers: Configurations, found: Fou
         values[curve_name(study, quantity)] = array.T.reshape(*chunk.shape, -1)
     values |= {name: array.reshape(chunk.shape) for name, array in numbers.derived.items()}
     if not isinstance(study.space, Grid):
-        values |= study.space.rows(chunk.start, chunk.stop)
+        values |= numbers.rows
         if isinstance(study.space, Cases) and study.space.index is not None:
             values["index"] = study.space.index[chunk.start : chunk.stop]
     return values

@@ -10,7 +10,7 @@ is; nothing is compiled again for another batch, setting or number of steps.
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -59,7 +59,7 @@ class _Batch:
 
     varied: Numbers
     missing: int
-    results: Any = None
+    results: list[np.ndarray] = field(default_factory=list)  # configurations first
 
 
 class _Legacy:
@@ -87,15 +87,11 @@ def _size(varied: Numbers) -> int:
 
 @dataclass
 class Tally:
-    """What a stream has cost: machine steps times lanes, runs that came back, and how often memory ran out.
-
-    `began` is when the program was first called (`time.perf_counter`): a first call compiles it.
-    """
+    """What a stream has cost: machine steps times lanes, runs that came back, and how often memory ran out."""
 
     lane_steps: int = 0
     runs: int = 0
     shrunk: int = 0
-    began: float = 0.0
 
 
 class LaneDriver:
@@ -264,7 +260,6 @@ class LaneDriver:
         before = self.tally.runs
         while True:
             began = time.perf_counter()
-            self.tally.began = self.tally.began or began
             arguments = (entries, on_devices, self._constants, self._settings, np.int32(pace.budget), np.bool_(drain))
             self._carry = now = self._program(self._carry, *arguments)
             taken, steps, place = (np.asarray(a) for a in (now.next, now.steps, now.place))
@@ -290,10 +285,10 @@ class LaneDriver:
         assert self._carry is not None
         leaves, tree = jax.tree.flatten(self._carry.results)
         # Device by device: put together they would all be copied once more.
-        parts = [{int(s.index[0].start or 0): np.asarray(s.data)[0] for s in a.addressable_shards} for a in leaves]
+        parts = [[np.asarray(a.addressable_data(device))[0] for device in range(devices)] for a in leaves]
 
-        def taken(device: int, rooms: np.ndarray) -> Any:  # configurations first
-            return tree.unflatten([np.moveaxis(part[device][..., rooms], -1, 0) for part in parts])
+        def taken(device: int, rooms: np.ndarray | slice) -> list[np.ndarray]:  # configurations first
+            return [_first_axis(part[device][..., rooms]) for part in parts]
 
         finished = defaultdict(list)  # together by device and batch: one by one they would take longer than their runs
         for device, lane in np.argwhere(carried & (place != queue + np.arange(lanes))).tolist():
@@ -301,28 +296,34 @@ class LaneDriver:
             finished[device, owner].append((position, queue + lane))
         for (device, owner), pairs in finished.items():
             positions, rooms = np.array(pairs).T
-            self._keep(owner, positions, taken(device, rooms))
-        under_way = np.zeros((devices, queue), bool)
+            self._keep(owner, positions, taken(device, rooms), len(pairs))
+        under_way = np.zeros(devices, int)
         for device, lane in np.argwhere(place < queue).tolist():
-            entry = int(place[device, lane])
-            under_way[device, entry] = True
-            self._owner[device, lane] = (key, first + entry * devices + device)
+            under_way[device] += 1
+            self._owner[device, lane] = (key, first + int(place[device, lane]) * devices + device)
         for device in range(min(devices, size)):
-            entries = np.flatnonzero(~under_way[device, : len(range(device, size, devices))])
-            self._keep(key, first + entries * devices + device, taken(device, entries))
+            count = len(range(device, size, devices))
+            # Also of those that are under way, whose own will replace these: to leave them out takes longer.
+            everyone = slice(first + device, first + size, devices)
+            self._keep(key, everyone, taken(device, slice(count)), count - int(under_way[device]))
         for complete in [k for k, batch in self._batches.items() if batch.missing == 0]:
             whole = self._batches.pop(complete).results
-            self._returned += len(jax.tree.leaves(whole)[0])
-            yield complete, jax.tree.map(lambda a: np.moveaxis(a, 0, -1), whole)
+            self._returned += len(whole[0])
+            yield complete, tree.unflatten([a if a.ndim == 1 else np.moveaxis(a, 0, -1) for a in whole])
 
-    def _keep(self, key: Hashable, positions: np.ndarray, found: Any) -> None:
-        """Put results, configurations first, into their batch."""
+    def _keep(self, key: Hashable, where: np.ndarray | slice, found: list[np.ndarray], complete: int) -> None:
+        """Put results, configurations first, into their batch; so many of them are complete."""
         batch = self._batches[key]
-        size = _size(batch.varied)
-        if batch.results is None:
-            batch.results = jax.tree.map(lambda a: np.empty((size, *a.shape[1:]), a.dtype), found)
-        jax.tree.map(lambda kept, a: kept.__setitem__(positions, a), batch.results, found)
-        batch.missing -= len(positions)
+        if not batch.results:
+            batch.results = [np.empty((_size(batch.varied), *a.shape[1:]), a.dtype) for a in found]
+        for kept, a in zip(batch.results, found, strict=True):
+            kept[where] = a
+        batch.missing -= complete
+
+
+def _first_axis(a: np.ndarray) -> np.ndarray:
+    """The last axis first. Most results are numbers, without a call of `moveaxis`, which takes as long as a copy."""
+    return a if a.ndim == 1 else np.moveaxis(a, -1, 0)
 
 
 _OUT_OF_MEMORY = (jax.errors.JaxRuntimeError, MemoryError)

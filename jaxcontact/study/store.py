@@ -5,7 +5,6 @@ A chunk counts once the journal claims it, and is trusted once its bytes have be
 Readers are protected too: each file ends with a checksum of its own, so damage is an error and never a number.
 """
 
-import filecmp
 import hashlib
 import json
 import os
@@ -15,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numcodecs
 import numpy as np
 import zarr
 
@@ -37,13 +35,13 @@ from jaxcontact.study.folder import (
 from jaxcontact.study.journal import Journal
 from jaxcontact.study.labelled import Layout, Variable, axis_values, layout
 from jaxcontact.study.version import package_version
+from jaxcontact.study.zarr_files import StoredArray, chunk_name, descriptions, write_file
 
 if TYPE_CHECKING:
     import xarray as xr
 
 MERGE = "merged"  # not "merge", which is what an xarray dataset can do
 _SLICE = 2**20  # values of an axis written at a time
-_CODEC = numcodecs.Zstd(level=1, checksum=True)
 
 
 def identity_of(study: Study, dtype: str) -> dict[str, str]:
@@ -59,6 +57,7 @@ class Store:
 
     def __init__(self, folder: str | Path, study: Study, *, chunk: int, fresh: bool = False) -> None:
         self.folder, self._study = Path(folder), study
+        self._results = os.path.join(folder, RESULTS)
         self._layout: Layout = layout(study)
         self._identity = identity_of(study, self._layout.attrs["dtype"])
         self._usual, self._fresh = chunk, fresh
@@ -123,21 +122,19 @@ class Store:
     def write(self, chunk: Chunk, values: Mapping[str, np.ndarray], *, merged: int = 0) -> None:
         """Write a chunk and claim it."""
         total = _Checksum()
-        for variable in self._in_chunks:
+        for array, path in self._files(chunk):
             # A chunk that no merge has touched has no note of one.
-            block = values.get(variable.name, 0) if variable.name == MERGE else values[variable.name]
-            content = self._encoded(variable, chunk, block)
+            content = array.encoded(values.get(array.name, 0) if array.name == MERGE else values[array.name])
             # Claimed is what should be there: what the disk made of it, whoever opens the store will see.
-            total.add(variable, content)
-            with open(self._path(variable, chunk), "wb") as file:
-                file.write(content)
+            total.add(array, content)
+            write_file(path, content)
         codes, counts = np.unique(values["status"], return_counts=True)
         statuses = {str(code): int(count) for code, count in zip(codes, counts, strict=True)}
         self.journal.add(chunk.number, total.text(), chunk.size, statuses, merged)
 
     def read(self, chunk: Chunk) -> dict[str, np.ndarray]:
         """Read a chunk of every variable that is filled chunk by chunk."""
-        return {v.name: np.asarray(self._arrays[v.name][chunk.where or ...]) for v in self._in_chunks}
+        return {array.name: np.asarray(self._arrays[array.name][chunk.where or ...]) for array in self._in_chunks}
 
     def begin_merge(self, note: Mapping[str, Any]) -> int:
         """Make room for results from elsewhere, and return the number under which they will be known.
@@ -198,36 +195,30 @@ class Store:
     def _checksum(self, chunk: Chunk) -> str:
         """Checksum of the files that a chunk has; before its first merge it has no note of one."""
         total = _Checksum()
-        for variable in self._in_chunks:
-            with suppress(FileNotFoundError), open(self._path(variable, chunk), "rb") as file:
-                total.add(variable, file.read())
+        for array, path in self._files(chunk):
+            with suppress(FileNotFoundError), open(path, "rb") as file:
+                total.add(array, file.read())
         return total.text()
 
-    def _path(self, variable: Variable, chunk: Chunk) -> str:
-        """Where Zarr looks for a chunk of a variable."""
+    def _files(self, chunk: Chunk) -> Iterator[tuple[StoredArray, str]]:
+        """Where Zarr looks for the chunk of each array."""
         blocks = [part.start // extent for part, extent in zip(chunk.where, self.cut.shape, strict=True)]
-        blocks += [0] * (len(variable.dims) - len(blocks))  # a curve's points lie in one file
-        return os.path.join(self.folder, RESULTS, variable.name, ".".join(map(str, blocks)) or "0")
-
-    def _encoded(self, variable: Variable, chunk: Chunk, block: Any) -> Any:
-        """A chunk of a variable as Zarr stores it: whole, also at the end of a dimension, then compressed.
-
-        Written here and not by zarr-python, which takes 1.5 ms for each, as long as to compute 20 configurations.
-        """
-        whole = np.full(self._chunks(variable), 0 if (blank := _blank(variable)) is None else blank, variable.dtype)
-        whole[tuple(slice(n) for n in chunk.shape)] = block
-        return _CODEC.encode(whole)
+        for array in self._in_chunks:
+            name = chunk_name(blocks + [0] * (len(array.dims) - len(blocks)))  # a curve's points lie in one file
+            yield array, os.path.join(self._results, array.name, name)
 
     # ---------------------------------------------------------------- what follows from the study
 
     def _open(self) -> None:
         """Lay out the store, with a note of merges if there are any."""
-        whole = self._layout
-        self._variables, self._attrs = list(whole.variables), dict(whole.attrs)
+        variables, self._attrs = list(self._layout.variables), dict(self._layout.attrs)
         if self.merges:
-            self._variables.append(_merge_note(self._study))
+            variables.append(_merge_note(self._study))
             self._attrs["merges"] = json.dumps(self.merges)
-        self._in_chunks = [variable for variable in self._variables if variable.in_chunks]
+        beside = " ".join(v.name for v in variables if v.coordinate and v.name not in v.dims)
+        arrays = [(variable, self._stored(variable, beside)) for variable in variables]
+        self._in_chunks = [array for variable, array in arrays if variable.in_chunks]
+        self._along_axes = [(variable, array) for variable, array in arrays if not variable.in_chunks]
         self._opened: dict[str, Any] = {}
         self._lay_out()
 
@@ -235,52 +226,51 @@ class Store:
     def _arrays(self) -> dict[str, Any]:
         """Opened once, and only if looked at: to look an array up takes as long as to read a small chunk of it."""
         if not self._opened:
-            group = zarr.open_group(self.folder / RESULTS, mode="r+", zarr_format=2, use_consolidated=False)
-            self._opened = {variable.name: group[variable.name] for variable in self._in_chunks}
+            group = zarr.open_group(self._results, mode="r+", zarr_format=2, use_consolidated=False)
+            self._opened = {array.name: group[array.name] for array in self._in_chunks}
         return self._opened
 
     def _lay_out(self) -> None:
-        """Write metadata and axes beside, then move what differs into place, file by file; chunks stay as they are."""
-        if not (self.folder / RESULTS).exists():
+        """Write metadata and axes: beside, as a whole, or what differs from what is there; chunks stay as they are."""
+        if not os.path.exists(self._results):
             place(self.folder, RESULTS, self._draft)
             return
-        draft = self.folder / f".writing-{RESULTS}"
-        self._draft(draft)
-        for file in sorted(path for path in draft.rglob("*") if path.is_file()):
-            there = self.folder / RESULTS / file.relative_to(draft)
-            if there.is_file() and filecmp.cmp(file, there, shallow=False):
-                continue
-            there.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(file, there)
-        shutil.rmtree(draft)
+        beside = self.folder / f".writing-{RESULTS}"
+        for name, content in self._known_files():
+            there = Path(self._results, name)
+            if not there.is_file() or there.read_bytes() != content:
+                there.parent.mkdir(exist_ok=True)
+                write_file(beside, content)
+                os.replace(beside, there)
 
     def _draft(self, path: Path) -> None:
-        # Zarr format 2 has consolidated metadata in its specification: readers open it quickly, without a warning.
-        group = zarr.create_group(path, zarr_format=2, attributes=self._attrs, overwrite=True)
-        beside = " ".join(v.name for v in self._variables if v.coordinate and v.name not in v.dims)
-        for variable in sorted(self._variables, key=lambda v: v.name):
-            attrs = {name: _plain(value) for name, value in variable.attrs.items()}
-            if beside and not variable.coordinate:
-                attrs["coordinates"] = beside
-            array = group.create_array(
-                variable.name,
-                shape=variable.sizes,
-                chunks=self._chunks(variable),
-                dtype=variable.dtype,
-                compressors=_CODEC,
-                fill_value=_blank(variable),
-                attributes={"_ARRAY_DIMENSIONS": list(variable.dims), **attrs},
-            )
-            if not variable.in_chunks:
-                for start in range(0, variable.sizes[0], _SLICE):
-                    stop = min(start + _SLICE, variable.sizes[0])
-                    array[start:stop] = axis_values(self._study, variable, start, stop)
-        zarr.consolidate_metadata(path, zarr_format=2)
+        path.mkdir()
+        for array in self._all_arrays():
+            os.mkdir(os.path.join(path, array.name))
+        for name, content in self._known_files():
+            write_file(os.path.join(path, name), content)
 
-    def _chunks(self, variable: Variable) -> tuple[int, ...]:
+    def _known_files(self) -> Iterator[tuple[str, bytes]]:
+        """Yield name and content of every file that follows from the study."""
+        yield from descriptions(self._attrs, self._all_arrays())
+        for variable, array in self._along_axes:
+            for block, start in enumerate(range(0, array.shape[0], _SLICE)):
+                values = axis_values(self._study, variable, start, min(start + _SLICE, array.shape[0]))
+                yield f"{array.name}/{chunk_name([block])}", array.encoded(values)
+
+    def _all_arrays(self) -> list[StoredArray]:
+        arrays = [*self._in_chunks, *(array for _, array in self._along_axes)]
+        return sorted(arrays, key=lambda array: array.name)
+
+    def _stored(self, variable: Variable, beside: str) -> StoredArray:
+        """How a variable is stored, one that is filled chunk by chunk as the space is cut."""
+        sizes, attrs = variable.sizes, variable.attrs
+        chunks = self.cut.shape + sizes[len(self.cut.shape) :]
         if not variable.in_chunks:
-            return tuple(min(size, _SLICE) for size in variable.sizes)
-        return self.cut.shape + variable.sizes[len(self.cut.shape) :]
+            chunks = tuple(min(size, _SLICE) for size in sizes)
+        if beside and not variable.coordinate:
+            attrs = {**attrs, "coordinates": beside}
+        return StoredArray(variable.name, variable.dims, sizes, chunks, variable.dtype, attrs)
 
 
 class _Checksum:
@@ -289,23 +279,14 @@ class _Checksum:
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=16)
 
-    def add(self, variable: Variable, content: Any) -> None:
-        self._hash.update(f"{variable.name} {len(content)};".encode())
+    def add(self, array: StoredArray, content: bytes) -> None:
+        self._hash.update(f"{array.name} {len(content)};".encode())
         self._hash.update(content)
 
     def text(self) -> str:
         return self._hash.hexdigest()
 
 
-def _blank(variable: Variable) -> float | None:
-    """What stands for a missing number. A whole one has no room for it: a status of 0 says "running", and is right."""
-    return np.nan if np.issubdtype(variable.dtype, np.floating) else None
-
-
 def _merge_note(study: Study) -> Variable:
     attrs = {"units": "1", "long_name": "0: this study's own result; n: from the n-th merge, see attribute merges"}
     return Variable(MERGE, study.space.dims, study.space.sizes, np.dtype(np.int16), attrs)
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
