@@ -196,7 +196,7 @@ def test_the_part_is_counted_from_the_crutch_and_kept(monkeypatch):
     step = part.numbers["step"]
     # Six evaluations of a 17-row flow with a 4 x 4 factorisation, an error norm, and a root: thousands, not millions.
     assert 3_000 < step["flops"] < 12_000 and step["flops"] < step["instructions"]
-    assert step["state_bytes"] < 2_000 and step["loop_bytes"] < 10_000 and step["least_kernels"] > 100
+    assert step["state_bytes"] < 2_000 and step["loop_bytes"] < 10_000 and step["least_kernels"] > 50
     # What the document derives from is still what the program asks for.
     text = (Path(lanewise.__file__).parent / "ACCELERATORS.md").read_text()
     for named, name in (

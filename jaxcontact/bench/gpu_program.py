@@ -25,6 +25,7 @@ from jaxcontact.integrate.machine import Machine
 from jaxcontact.integrate.settings import Settings
 from jaxcontact.integrate.turns import Turns, in_turns
 from jaxcontact.study.lane_program import Carry, lane_program, machine_shapes
+from jaxcontact.study.together import rooms_for
 
 INSTALL = "pip install jax-cuda12-plugin jax-cuda12-pjrt nvidia-cuda-nvcc-cu12, of JAX's version; no card is needed"
 _QUEUE = 4  # configurations in the queue, per lane
@@ -77,7 +78,7 @@ def lanes_program(turns: Turns, lanes: int, sharding: Any = None) -> Any:
         place=of((lanes,), np.int32),
         next=of((), np.int32),
         steps=of((), np.int32),
-        results=jax.tree.map(lambda a: of((*a.shape[:-1], rooms), a.dtype), shapes.results),
+        results=[of(a.shape, a.dtype) for a in rooms_for(shapes.results, rooms)],
     )
     queue = {name: of((_QUEUE * lanes,), number) for name in job.names}
     constants = {name: of((), number) for name in job.constants}

@@ -12,17 +12,19 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxcontact.integrate.machine import Machine, lane_wide
 from jaxcontact.integrate.settings import Settings
 from jaxcontact.integrate.turns import Turns, in_turns
+from jaxcontact.study.together import together
 
 Builder = Callable[[Settings], Machine]
 
-_SHARE = 16  # one lane in so many is refilled at a time: lanes wait for their refill about half as long as that
+_SHARE = 9  # one lane in so many is refilled at a time: lanes wait for their refill about half as long as that
 
 
 class Carry(NamedTuple):
     """What stays on the devices between calls; every array begins with an axis over the devices.
 
     `place` says where a lane's results go: 0 ... queue - 1 is the entry of the queue that it works on; queue + lane, if
-    that entry belonged to an earlier queue; queue + lanes, if it has no work. `results` have room for all but the last.
+    that entry belonged to an earlier queue; queue + lanes, if it has no work. `results`, put together by shape and
+    type, have room for all but the last.
     """
 
     state: Any
@@ -30,7 +32,16 @@ class Carry(NamedTuple):
     place: Any
     next: Any  # first entry of the queue that no lane has taken
     steps: Any  # machine steps of the last call
-    results: Any
+    results: list[Any]
+
+
+def lanes_at_a_time(lanes: int) -> int:
+    """How many lanes are refilled together: a share of them, of whole vectors if need be a little smaller.
+
+    All lanes are full after a whole number of refills: what is left over would wait, empty, for the first runs to end.
+    """
+    most = max(1, lanes // _SHARE)
+    return max(range((most + 1) // 2, most + 1), key=lambda size: (lanes % size == 0, size % 8 == 0, size))
 
 
 def lane_program(build: Builder, carry: Carry, queue, count, constants, settings: Settings, budget, drain) -> Carry:
@@ -38,8 +49,7 @@ def lane_program(build: Builder, carry: Carry, queue, count, constants, settings
     machine = build(settings)
     lanes = carry.place.shape[-1]
     idle = carry_idle(carry)
-    refills = max(1, lanes // _SHARE)
-    refills -= refills % 8 if refills > 8 else 0  # whole vectors
+    refills = lanes_at_a_time(lanes)
 
     def params(varied):
         return {**constants, **varied}
@@ -56,11 +66,10 @@ def lane_program(build: Builder, carry: Carry, queue, count, constants, settings
             lambda a: jnp.take(a, lane, axis=-1, mode="clip"), (c.state, c.varied, c.place)
         )
         place = jnp.where(lane < lanes, place, idle)
-        results = jax.tree.map(
-            lambda kept, found: kept.at[..., place].set(found, mode="drop"),
-            c.results,
-            machine.finish(params(varied), state),
-        )
+        found = lane_wide(machine.finish(params(varied), state), (refills,))
+        results = [
+            kept.at[..., place].set(new, mode="drop") for kept, new in zip(c.results, together(found), strict=True)
+        ]
 
         # Past the end of the queue a lane gets a copy of its last entry, which nobody will read: no NaN, no branch.
         entry = c.next + jnp.arange(refills, dtype=jnp.int32)
@@ -77,8 +86,9 @@ def lane_program(build: Builder, carry: Carry, queue, count, constants, settings
     def turn(c: Carry) -> Carry:
         c = refill(c)
         at_work = c.place != idle
-        # Step until enough lanes are free for a refill; without a queue until all are, or leave that to the next queue.
-        enough = jnp.where(c.next < count, refills, jnp.where(drain, lanes, 0))
+        # Step until enough lanes are free for a refill, fewer if the queue has fewer: its last entries would otherwise
+        # wait for a whole run. Without a queue step until all are free, or leave that to the next queue.
+        enough = jnp.where(c.next < count, jnp.minimum(refills, count - c.next), jnp.where(drain, lanes, 0))
 
         def go_on(now):
             state, steps = now
@@ -100,7 +110,7 @@ def lane_program(build: Builder, carry: Carry, queue, count, constants, settings
 
 def carry_idle(carry: Carry) -> int:
     """The place of a lane without work: one past the end of the results."""
-    return jax.tree.leaves(carry.results)[0].shape[-1]
+    return carry.results[0].shape[-1]
 
 
 class Shapes(NamedTuple):
@@ -123,7 +133,7 @@ def _machine_shapes(build: Builder, settings: Settings, constants, names, number
         if machine.alike:
             return Shapes(*machine.alike(params))
         state = lane_wide(machine.init(params), (1,))
-        return Shapes(state, machine.finish(params, state))
+        return Shapes(state, lane_wide(machine.finish(params, state), (1,)))
 
     return jax.eval_shape(
         of_one_lane,

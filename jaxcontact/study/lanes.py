@@ -23,12 +23,13 @@ from jaxcontact.errors import InputError
 from jaxcontact.integrate.settings import Settings
 from jaxcontact.integrate.turns import Turns, turns_on
 from jaxcontact.study.lane_program import Builder, Carry, building_turns, compiled_program, machine_shapes
+from jaxcontact.study.together import apart, rooms_for
 
 # How many lanes a device has at most by default. A CPU's are few enough for the states to stay in its cache, and no
 # power of two, whose rows would fall on the same lines of it (measured on the crutch: 320 lanes 6 % slower than 504,
 # 632 alike, 256 a quarter slower; float32 has room for twice as many); an accelerator needs enough to be busy.
 CPU_LANES, ACCELERATOR_LANES = 504, 2**15
-_FEWER_ON_CPU = (1, 8, 120, 248)  # for smaller studies; each number of lanes is a program to compile
+_FEWER_ON_CPU = (1, 8, 120, 240)  # for smaller studies; each number of lanes is a program to compile
 _STEP_OF_NO_LANES = 60  # a step takes as long as to compute so many lanes, before it has computed any
 _QUEUES = (1, 4, 32)  # configurations in a device's queue, per lane
 _MOST_BYTES = {"cpu": 2**27}  # that lanes and results may take on a device; time histories are large
@@ -196,7 +197,7 @@ class LaneDriver:
             place=np.full((devices, lanes), rooms, np.int32),
             next=np.zeros(devices, np.int32),
             steps=np.zeros(devices, np.int32),
-            results=jax.tree.map(lambda a: np.zeros((devices, *a.shape[:-1], rooms), a.dtype), shapes.results),
+            results=[np.zeros((devices, *a.shape), a.dtype) for a in rooms_for(shapes.results, rooms)],
         )
         self._carry = jax.device_put(whole, self._split)
 
@@ -283,12 +284,14 @@ class LaneDriver:
         """Hand out what the results hold: of lanes carried over that have finished, and of this queue's entries."""
         devices, lanes, queue = len(self._devices), self._lanes, self._queue
         assert self._carry is not None
-        leaves, tree = jax.tree.flatten(self._carry.results)
+        shapes, arrays = self._shapes.results, self._carry.results
         # Device by device: put together they would all be copied once more.
-        parts = [[np.asarray(a.addressable_data(device))[0] for device in range(devices)] for a in leaves]
+        parts = [
+            apart(shapes, [np.asarray(a.addressable_data(device))[0] for a in arrays]) for device in range(devices)
+        ]
 
         def taken(device: int, rooms: np.ndarray | slice) -> list[np.ndarray]:  # configurations first
-            return [_first_axis(part[device][..., rooms]) for part in parts]
+            return [_first_axis(part[..., rooms]) for part in parts[device]]
 
         finished = defaultdict(list)  # together by device and batch: one by one they would take longer than their runs
         for device, lane in np.argwhere(carried & (place != queue + np.arange(lanes))).tolist():
@@ -309,6 +312,7 @@ class LaneDriver:
         for complete in [k for k, batch in self._batches.items() if batch.missing == 0]:
             whole = self._batches.pop(complete).results
             self._returned += len(whole[0])
+            tree = jax.tree.structure(shapes)
             yield complete, tree.unflatten([a if a.ndim == 1 else np.moveaxis(a, 0, -1) for a in whole])
 
     def _keep(self, key: Hashable, where: np.ndarray | slice, found: list[np.ndarray], complete: int) -> None:
