@@ -20,6 +20,8 @@ import pytest
 import xarray as xr
 
 import jaxcontact
+from jaxcontact.cli import Stopped
+from jaxcontact.cli.running import saved_when_stopped
 from jaxcontact.study.folder import CARD, JOURNAL, RESULTS, is_locked
 from jaxcontact.study.journal import Journal
 from jaxcontact.study.status import describe_status
@@ -225,6 +227,27 @@ def test_a_run_that_is_stopped_ends_within_seconds_and_says_how_to_go_on(how, ca
     )
     assert "Traceback" not in complaints
     assert sorted(os.listdir(out)) == sorted([CARD, JOURNAL, RESULTS])  # no lock is left
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_python_forgets_is_raised_again_when_progress_is_told(how, tmp_path):
+    told = []
+
+    class Garbage:
+        def __del__(self):
+            os.kill(os.getpid(), how)
+
+    with (
+        pytest.raises(Stopped, match="stopped; nothing was saved"),
+        saved_when_stopped(tmp_path, lambda *counts: told.append(counts)) as progress,
+    ):
+        progress(1, 3, 0)
+        Garbage()  # what it raises is printed and forgotten
+        told.append("still there")
+        progress(2, 3, 0)
+    assert told == [(1, 3, 0), "still there"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 # ---------------------------------------------------------------- two at once

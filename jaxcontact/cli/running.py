@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from jaxcontact.study.execute import Executor
+    from jaxcontact.study.sweep import Progress
 
 DTYPES = ("float64", "float32")
 _FOR_FILES = ("fresh", "chunk", "devices", "lanes", "dtype", "cluster")
@@ -88,7 +89,11 @@ def _run_file(path: Path, arguments: argparse.Namespace) -> None:
 
     study = Study.from_file(path)
     out = arguments.out or Path("results") / path.stem
-    with _executor(arguments) as executor, saved_when_stopped(out), ProgressDisplay(path.stem) as progress:
+    with (
+        _executor(arguments) as executor,
+        ProgressDisplay(path.stem) as display,
+        saved_when_stopped(out, display) as progress,
+    ):
         dataset = run_study(
             study,
             out=out,
@@ -123,22 +128,38 @@ def _executor(arguments: argparse.Namespace) -> "Iterator[Executor]":
 
 
 @contextmanager
-def saved_when_stopped(out: Path) -> Iterator[None]:
-    """Whatever ends a run early, say what is saved and how to go on. A scheduler's SIGTERM counts as Ctrl-C."""
+def saved_when_stopped(out: Path, progress: "Progress") -> "Iterator[Progress]":
+    """Whatever ends a run early, say what is saved and how to go on. A scheduler's SIGTERM counts as Ctrl-C.
+
+    Yields `progress`, to be told instead: an interrupt that comes while garbage is collected, for one, is printed by
+    Python and forgotten, and is raised again when progress is next told.
+    """
+    asked = False
 
     def interrupt(*_: object) -> None:
+        nonlocal asked
+        asked = True
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    def tell(*counts: int) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        progress(*counts)
+
+    ours = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as behind `nohup`
+        ours.append(signal.SIGINT)
+    before = {number: signal.signal(number, interrupt) for number in ours}
     try:
-        yield
+        yield tell
     except KeyboardInterrupt:
         raise Stopped(f"stopped; {_what_is_saved(out)}", INTERRUPTED) from None
     except OSError as error:  # a full disk, most likely
         reason = f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror or error}"
         raise Stopped(f"{reason}; {_what_is_saved(out)}", BAD_INPUT) from None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _what_is_saved(out: Path) -> str:

@@ -55,7 +55,7 @@ def sensitivity(arguments: argparse.Namespace) -> None:
     if keeps_runs(study, request):  # the card goes first: a run that is stopped may go on in this directory
         _claim(out, fingerprint, title)
     executor = LocalExecutor(arguments.devices, arguments.lanes)
-    with saved_when_stopped(out / RUNS), ProgressDisplay(path.stem) as progress:
+    with ProgressDisplay(path.stem) as display, saved_when_stopped(out / RUNS, display) as progress:
         found = analyse(
             study,
             request,
