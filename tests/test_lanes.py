@@ -123,10 +123,10 @@ def test_when_memory_runs_out_lanes_are_halved_and_nothing_is_lost(monkeypatch):
     def with_little_memory(build, devices):
         program = compiled(build, devices)
 
-        def run(carry, *arguments):
+        def run(results, carry, *arguments):
             if carry.place.shape[-1] > 8:
                 raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 123 bytes")
-            return program(carry, *arguments)
+            return program(results, carry, *arguments)
 
         return run
 

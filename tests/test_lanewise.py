@@ -68,6 +68,30 @@ def test_derivatives_in_many_directions_are_those_of_the_function(given):
     agree(pushed(lambda *g: in_one_loop(arithmetic, *g)), pushed(lane_by_lane))
 
 
+@pytest.mark.parametrize("lanes", [24, 11])  # whole blocks of 8, or not
+@pytest.mark.parametrize("over_blocks", [None, "outer", "inner"])
+def test_along_many_directions_it_does_not_matter_which_loop_is_inside(over_blocks, lanes):
+    random = np.random.default_rng(6)
+    numbers, slopes = random.normal(size=(7, lanes)), random.normal(size=(5, 3, lanes))
+    shared, signs = np.float64(0.7), np.arange(lanes) % 3 == 0
+
+    def product(numbers, slopes, shared, sign, step):
+        total = sum(a * b for a, b in zip(numbers, [*slopes, *slopes, slopes[0]], strict=True))
+        return jnp.where(sign, total, -total) * shared + step
+
+    def along(slopes, step):
+        return in_one_loop(product, tuple(numbers), tuple(slopes), shared, signs, step, over_blocks=over_blocks)
+
+    program = jax.jit(jax.vmap(along))
+    expected = (numbers[:3] + numbers[3:6]) * slopes
+    expected = np.sum(expected, axis=1) + numbers[6] * slopes[:, 0]
+    expected = np.where(signs, expected, -expected) * shared + np.arange(5.0)[:, None]
+    np.testing.assert_allclose(program(slopes, np.arange(5.0)), expected, rtol=1e-13)
+    written, loops = program.lower(slopes, np.arange(5.0)).as_text(), {"outer": "3x5x8", "inner": "5x3x8"}
+    for order, sizes in loops.items():  # a loop sums two copies of what it writes
+        assert (f"tensor<2x{sizes}xf64>" in written) == (order == over_blocks and lanes == 24)
+
+
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_constants_of_a_loop_are_exact(kind):
     """Whatever is done to keep them apart from those of other loops."""

@@ -83,6 +83,13 @@ def with_own(system: HybridSystem, rows) -> tuple[Any, ...]:
     return tuple(rows[row] for row in own_rows(system, len(rows)))
 
 
+def with_all(system: HybridSystem, y, own) -> list[Any]:
+    """The slopes of all rows of y, where those are known that rows have of their own."""
+    known = dict(zip(own_rows(system, len(y)), own, strict=True))
+    positions = system.positions
+    return [y[row + positions] if row < positions else known.get(row, jnp.zeros_like(y[row])) for row in range(len(y))]
+
+
 def moved(system: HybridSystem, tableau: Tableau, y, h, slopes, weights: Weights, but=()) -> tuple[Any, ...]:
     """The state, row by row, after `weights` of a step of length h; rows of `but` are left as they were.
 

@@ -26,7 +26,7 @@ import numpy as np
 from jaxcontact.integrate import hybrid, locate
 from jaxcontact.integrate.machine import is_real_array
 from jaxcontact.integrate.settings import Settings
-from jaxcontact.integrate.stages import Weights, moved, one_of, weights_inside, weights_of, with_own
+from jaxcontact.integrate.stages import Weights, moved, one_of, weights_inside, weights_of, with_all, with_own
 from jaxcontact.integrate.tableau import TABLEAUS, Tableau, weighted_sum
 from jaxcontact.lanewise import arrays_are_whole, in_one_loop
 from jaxcontact.lanewise.linear import LinearPart
@@ -75,14 +75,15 @@ def advance(
     after, told = hybrid.advance_and_tell(system, settings, params, s)
     trajectory = _Trajectory(s.t, s.h, tuple(s.y), tuple(s.slope), after.later_slopes, after.end_slope)
     path = _path_of(system, tableau, told, trajectory)
-    numbers, flow = _along_the_path(system, reals, params, s.mode, path)
-    event, passing = _at_the_event(system, tableau, reals, params, s.mode, told, trajectory)
+    numbers, end_slope, flow = _along_the_path(system, reals, params, s.mode, path)
+    event, passing = _at_the_end(system, reals, params, s.mode, told, path, end_slope)
+    walk = _Walk(tableau, flow, len(params_slopes) + 1, len(trajectory.y), system.unseen)
     length = jnp.where(told.landing, told.fraction, 1.0) * s.h
-    walk = _Walk(tableau, flow, len(params_slopes) + 1, len(trajectory.y))
 
     def one_direction(params_slopes, slopes):
         end = walk.to_the_end(numbers, length, params_slopes, slopes)
-        return in_one_loop(_past_the_event(passing), told, event, params_slopes, slopes, end)
+        past = _past_the_event(passing)
+        return in_one_loop(past, told, event, params_slopes, slopes, end, over_blocks="inner")
 
     return after, jax.vmap(one_direction)(params_slopes, slopes)
 
@@ -133,7 +134,7 @@ class _Reals:
 def _path_of(system, tableau: Tableau, told: hybrid.Told, trajectory: _Trajectory) -> tuple[Any, tuple[Any, ...]]:
     """Times and states (stage, lanes) at the stages of a step to the end of the stride or, in a landing, to the event.
 
-    The former are those of the run itself, the latter are found by its dense output.
+    The former are those of the run itself, the latter are found by its dense output. The last stage is at the end.
     """
     times = jnp.asarray(np.concatenate([[0.0], tableau.times]), trajectory.t.dtype)
     stages = [weights_of(tableau, row) for row in tableau.matrix[:-1]]
@@ -150,30 +151,29 @@ def _path_of(system, tableau: Tableau, told: hybrid.Told, trajectory: _Trajector
 
 
 def _along_the_path(system, chosen: _Reals, params, mode, path):
-    """Linearise the flow at all points of a path: numbers (stage, lanes), and what is to be done with them."""
+    """Linearise the flow at all stages: numbers (stage, lanes), own slopes at the last, and the linear part itself."""
     flow = LinearPart()
 
     def at_point(params, mode, t, y):
         reals, with_others = chosen.of(params)
 
         def of_reals(reals, t, y):
-            return tuple(system.flow(with_others(reals), t, mode, jnp.stack(y))[0]), None
+            return tuple(system.flow(with_others(reals), t, mode, jnp.stack(y))[0])
 
-        return flow.found(of_reals, reals, t, y)[2]
+        slope, numbers = flow.found(of_reals, reals, t, y)
+        return numbers, with_own(system, slope)
 
-    return jax.vmap(lambda t, y: in_one_loop(at_point, params, mode, t, y))(*path), flow
+    numbers, slopes = jax.vmap(lambda t, y: in_one_loop(at_point, params, mode, t, y))(*path)
+    return numbers, [k[-1] for k in slopes], flow
 
 
-def _at_the_event(system, tableau: Tableau, chosen: _Reals, params, mode, told: hybrid.Told, trajectory: _Trajectory):
-    """Linearise guard and transition where the event is; elsewhere a lane has none, and nobody looks at this."""
+def _at_the_end(system, chosen: _Reals, params, mode, told: hybrid.Told, path, own_slopes):
+    """Linearise guard and transition at the last stage, where the event of a landing is.
+
+    Where a lane does not land, nobody looks at this.
+    """
     passing = LinearPart()
-    t = trajectory.t + trajectory.h * told.fraction
-
-    def there(trajectory, fraction):
-        return trajectory.at(system, tableau, weights_inside(tableau, fraction))
-
-    def slope_at(params, mode, t, y):
-        return tuple(system.flow(params, t, mode, jnp.stack(y))[0])
+    t, y = jax.tree.map(lambda a: a[-1], path)
 
     def linearised(params, mode, event, t, y):
         reals, with_others = chosen.of(params)
@@ -182,31 +182,29 @@ def _at_the_event(system, tableau: Tableau, chosen: _Reals, params, mode, told: 
             params, y = with_others(reals), jnp.stack(y)
             signals = system.flow(params, t, mode, y)[1]
             guard = locate.of_event(system.guards(params, mode, signals), event)
-            return (guard, *system.transition(params, t, mode, event, y, signals)[1]), None
+            return (guard, *system.transition(params, t, mode, event, y, signals)[1])
 
-        return passing.found(guard_and_state, reals, t, y)[2]
+        return passing.found(guard_and_state, reals, t, y)[1]
 
-    def delay(falling):
+    def as_time_goes_on(numbers, still, on, y, own):
+        falling, *onwards = passing.along(numbers, still, on, with_all(system, y, own))
         falls = falling != 0
-        return jnp.where(falls, -1.0 / jnp.where(falls, falling, 1.0), 0.0)
+        return tuple(onwards), jnp.where(falls, -1.0 / jnp.where(falls, falling, 1.0), 0.0)
 
-    # Apart, for a loop with more than some 250 numbers in memory is not vectorised.
-    y = in_one_loop(there, trajectory, told.fraction)
-    slope = in_one_loop(slope_at, params, mode, t, y)
     numbers = in_one_loop(linearised, params, mode, told.event, t, y)
     still = [jnp.zeros_like(r) for r in chosen.of(params)[0]]
-    falling, *onwards = in_one_loop(passing.along, numbers, still, jnp.ones_like(t), slope)
-    return _Event(numbers, tuple(onwards), in_one_loop(delay, falling)), passing
+    return _Event(numbers, *in_one_loop(as_time_goes_on, numbers, still, jnp.ones_like(t), y, own_slopes)), passing
 
 
 class _Walk:
     """The derivative along one direction through the stages of a Runge-Kutta step of the linearised equations.
 
-    Each stage is a loop over the lanes. Rows of the state whose slope is another row, as positions have it, need no
-    slopes of their own: with the table's A, their stages are y + h c v + h^2 (A A) dv. Rows with no slope stay.
+    Each stage is a loop over the lanes; the last one goes on to the end of the step. Rows of the state whose slope is
+    another row, as positions have it, need no slopes of their own: with the table's A, their stages are
+    y + h c v + h^2 (A A) dv. Rows with no slope stay, and those that no slope depends on are summed up on the way.
     """
 
-    def __init__(self, tableau: Tableau, flow: LinearPart, before: int, rows: int) -> None:
+    def __init__(self, tableau: Tableau, flow: LinearPart, before: int, rows: int, unseen: tuple[int, ...]) -> None:
         self._flow = flow
         stages = np.concatenate([np.zeros((1, len(tableau.weights) - 1)), tableau.stages[:, :-1]])
         self._weights = np.concatenate([stages, tableau.weights[None, :-1]])  # (stages + 1, stages): the end is last
@@ -214,24 +212,35 @@ class _Walk:
         alike = [flow.alike(row) for row in range(rows)]
         followed = [None if a is None or a < before or alike[a - before] is not None else a - before for a in alike]
         self._follows = followed
-        self._own = [row for row in range(rows) if followed[row] is None and not flow.is_zero(row)]
+        own = [row for row in range(rows) if followed[row] is None and not flow.is_zero(row)]
+        self._totals = [row for row in own if row in unseen]
+        self._own = [row for row in own if row not in unseen]
+        self._moving = [*self._own, *(row for row in range(rows) if followed[row] is not None)]
 
     def to_the_end(self, numbers, length, params_slopes, slopes):
         """The state's derivative at the end of the step; `numbers` (stage, lanes) are those of the linearised flow."""
         found: list[dict[int, Any]] = []
+        totals = {row: slopes[1 + row] for row in self._totals}
         last = len(self._weights) - 2
         for i in range(last + 1):
 
-            def stage(numbers, length, params_slopes, slopes, found, i=i):
+            def stage(numbers, length, params_slopes, slopes, found, totals, i=i):
                 t, *y = slopes
                 k = self._flow.along(numbers, params_slopes, t, self._at(i, length, y, found))
-                return {row: k[row] for row in self._own}
+                new = {row: k[row] for row in self._own}
+                totals = {row: total + float(self._weights[-1][i]) * length * k[row] for row, total in totals.items()}
+                if i < last:
+                    return new, totals
+                end = self._at(last + 1, length, y, [*found, new])
+                return {row: end[row] for row in self._moving} | totals, {}
 
-            found.append(in_one_loop(stage, [n[i] for n in numbers], length, params_slopes, slopes, found))
-        return in_one_loop(lambda length, y, found: self._at(last + 1, length, y, found), length, slopes[1:], found)
+            given = [n[i] for n in numbers], length, params_slopes, slopes, found, totals
+            new, totals = in_one_loop(stage, *given, over_blocks="outer")
+            found.append(new)
+        return [found[-1].get(row, start) for row, start in enumerate(slopes[1:])]
 
     def _at(self, i, length, y, found):
-        """The state at a stage, or at the end."""
+        """The state at a stage, or at the end; totals are left as they were."""
 
         def plus(start, weights, row, factor):
             used = [(float(w), k[row]) for w, k in zip(weights, found, strict=False) if w != 0]

@@ -36,15 +36,15 @@ class LinearPart:
         self._sums: list[list[tuple[int, Any]]] = []  # each a list of terms, with a number or the place of one
         self._results: list[tuple[tuple[int, ...], list[list[tuple[int, Any]]]]] = []
 
-    def found(self, function: Callable, *at: Any) -> tuple[Any, Any, list[Any]]:
-        """Linearise function(*at) -> (value, aux): value, aux, and numbers of its linear part, each of one lane."""
-        value, along, aux = jax.linearize(function, *at, has_aux=True)
+    def found(self, function: Callable, *at: Any) -> tuple[Any, list[Any]]:
+        """Linearise a function: its value there, and numbers of its linear part, each of one lane."""
+        value, along = jax.linearize(function, *at)
         program = jax.make_jaxpr(along)(*at)
         self._inputs = [aval.shape for aval in program.in_avals]
         given = [_numbers(const) for const in program.consts]
         collected = _Collected(program, given, self._inputs)
         self._sums, self._results = collected.sums, collected.results
-        return value, aux, collected.numbers
+        return value, collected.numbers
 
     def alike(self, result: int) -> int | None:
         """Which of the single numbers that it was linearised by a result always equals; None if it is none of them."""
@@ -97,24 +97,50 @@ class _Collected:
         plain, shapes = _written_out(program, given, inputs)
         known = [n for one in given for n in np.ravel(one)]
         values: dict[Var, Any] = dict(zip(plain.invars, [*known, *({k: 1.0} for k in range(count))], strict=True))
-        self._next = count
+        kept_sums: dict[int, dict[int, Any]] = {}
         kept = _kept(plain, len(known))
         for equation in plain.eqns:
             (out,) = equation.outvars
             operands = [float(v.val) if isinstance(v, Literal) else values[v] for v in equation.invars]
             found = self._carry_out(equation, operands)
             if isinstance(found, dict) and out in kept:
-                self.sums.append(self._terms(found))
-                found = {self._next: 1.0}
-                self._next += 1
+                kept_sums[count + len(kept_sums)] = found
+                found = {count + len(kept_sums) - 1: 1.0}
             values[out] = found
-        rows = iter([float(v.val) if isinstance(v, Literal) else values[v] for v in plain.outvars])
-        self.results = [(shape, [self._terms(next(rows)) for _ in range(int(np.prod(shape)))]) for shape in shapes]
+        rows = [float(v.val) if isinstance(v, Literal) else values[v] for v in plain.outvars]
+        sums, rows = self._with_fewer(kept_sums, rows)
+        places = {term: k for k, term in enumerate([*range(count), *sums])}
+        ready = [0] * count  # how long a term has to be waited for
+        for found in sums.values():
+            parts, wait = _in_order(self._terms(found, places), ready)
+            self.sums.append(parts)
+            ready.append(wait)
+        each = iter([_in_order(self._terms(found, places), ready)[0] for found in rows])
+        self.results = [(shape, [next(each) for _ in range(int(np.prod(shape)))]) for shape in shapes]
 
-    def _terms(self, found: Any) -> list[tuple[int, Any]]:
+    def _with_fewer(self, sums: dict[int, dict[int, Any]], rows: list[Any]):
+        """Put sums in wherever they are used, if that leaves fewer terms; those that others need last come first."""
+        sums = dict(sums)
+        for one in list(sums)[::-1]:
+            terms = set(sums[one])
+            users = [f for f in [*sums.values(), *rows] if isinstance(f, dict) and one in f]
+            if sum(len(terms - set(f)) - 1 for f in users) < len(terms):
+                put_in = sums.pop(one)
+
+                def without(found, one=one, put_in=put_in):
+                    if not isinstance(found, dict) or one not in found:
+                        return found
+                    rest = {term: factor for term, factor in found.items() if term != one}
+                    return self._added(rest, self._scaled(put_in, found[one]))
+
+                sums = {term: without(found) for term, found in sums.items()}
+                rows = [without(found) for found in rows]
+        return sums, rows
+
+    def _terms(self, found: Any, places: dict[int, int]) -> list[tuple[int, Any]]:
         if not isinstance(found, dict):  # of a linear function, only zero is known
             return []
-        return [(term, self._placed(factor)) for term, factor in found.items() if not _is(factor, 0.0)]
+        return [(places[term], self._placed(factor)) for term, factor in found.items() if not _is(factor, 0.0)]
 
     def _placed(self, factor: Any) -> Any:
         if isinstance(factor, float):
@@ -136,7 +162,7 @@ class _Collected:
             sums, factor = operands if isinstance(operands[0], dict) else operands[::-1]
             return self._scaled(sums, factor)
         if primitive is p.div_p:
-            return {t: self._known(p.div_p, {}, [f, operands[1]]) for t, f in operands[0].items()}
+            return self._scaled(operands[0], self._known(p.div_p, {}, [1.0, operands[1]]))
         if primitive in (p.add_p, p.add_jaxvals_p):
             return self._added(*operands)
         if primitive is p.sub_p:
@@ -185,6 +211,14 @@ class _Collected:
             wide = [jnp.asarray(o, kind) if isinstance(o, float) else o for o in operands]
             self._made[key] = primitive.bind(*wide, **params), operands  # kept, so that no other gets their identity
         return self._made[key][0]
+
+
+def _in_order(parts: list[tuple[int, Any]], ready: list[int]) -> tuple[list[tuple[int, Any]], int]:
+    """A sum's terms, those that are known last at its end, and how long the sum has to be waited for."""
+    parts, wait = sorted(parts, key=lambda part: ready[part[0]]), 0
+    for term, _ in parts:
+        wait = max(wait, ready[term]) + 1
+    return parts, wait
 
 
 def _kept(plain: Any, known: int) -> set[Var]:

@@ -48,11 +48,12 @@ def arrays_are_whole() -> bool:
     return _apart
 
 
-def in_one_loop(function: Callable[..., Any], *arguments: Any) -> Any:
+def in_one_loop(function: Callable[..., Any], *arguments: Any, over_blocks: str | None = None) -> Any:
     """Apply `function` to trees of arrays (..., lanes), and of numbers that all lanes share; results have lanes last.
 
     The function is traced for one lane, so its arrays lack the last axis. It may use arithmetic on small arrays, and
-    loops of fixed length; it must not close over anything that depends on the lanes.
+    loops of fixed length; it must not close over anything that depends on the lanes. `over_blocks`, for a function that
+    is applied along many directions (`vmap`): a CPU's loop over blocks of lanes is the "outer" or the "inner" one.
     """
     leaves, tree = jax.tree.flatten(arguments)
     fixed = [isinstance(leaf, (bool, int, float)) for leaf in leaves]  # numbers of Python: parts of the function
@@ -75,6 +76,7 @@ def in_one_loop(function: Callable[..., Any], *arguments: Any) -> Any:
         *(a for a, is_used in zip(given, used, strict=True) if is_used),
         jaxpr=jaxpr,
         kinds=tuple(kind for kind, is_used in zip(kinds, used, strict=True) if is_used),
+        over_blocks=over_blocks,
     )
     return jax.tree.structure(shape).unflatten(found)
 
@@ -117,13 +119,13 @@ def _sizes(shapes: Sequence[tuple[int, ...]], kinds: tuple[int, ...]) -> tuple[i
 
 
 @_loop_p.def_abstract_eval
-def _shapes(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
+def _shapes(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...], over_blocks: str | None):
     directions, lanes = _sizes([a.shape for a in arguments], kinds)
     room = (lanes,) if directions is None else (directions, lanes)
     return [ShapedArray((*a.shape, *room), a.dtype) for a in jaxpr.out_avals]
 
 
-def _on_arrays(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
+def _on_arrays(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...], over_blocks: str | None):
     """The same with whole arrays."""
     directions, _ = _sizes([np.shape(a) for a in arguments], kinds)
     function = jaxpr_as_fun(jaxpr)
@@ -132,10 +134,10 @@ def _on_arrays(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
     return jax.vmap(function, [None if kind == _SHARED else -1 for kind in kinds], -1)(*arguments)
 
 
-def _on_cpu(context, *values, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
+def _on_cpu(context, *values, jaxpr: ClosedJaxpr, kinds: tuple[int, ...], over_blocks: str | None):
     directions, lanes = _sizes([a.shape for a in context.avals_in], kinds)
     room = (lanes,) if directions is None else (directions, lanes)
-    return write_loop(context, values, jaxpr, [kind == _SHARED for kind in kinds], room)
+    return write_loop(context, values, jaxpr, [kind == _SHARED for kind in kinds], room, over_blocks)
 
 
 def _leave_out(used: list[bool], equation: Any):
@@ -150,6 +152,7 @@ def _leave_out(used: list[bool], equation: Any):
     params = {
         "jaxpr": ClosedJaxpr(jaxpr, closed.consts),
         "kinds": tuple(kind for kind, n in zip(kinds, needed, strict=True) if n),
+        "over_blocks": equation.params["over_blocks"],
     }
     return needed, equation.replace(
         invars=[v for v, n in zip(equation.invars, needed, strict=True) if n],
@@ -195,7 +198,7 @@ def _with_slopes(jaxpr: ClosedJaxpr, moves: tuple[bool, ...]) -> tuple[ClosedJax
     return closed, tuple(real)
 
 
-def _jvp(values, slopes, *, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
+def _jvp(values, slopes, *, jaxpr: ClosedJaxpr, kinds: tuple[int, ...], over_blocks: str | None):
     moves = tuple(type(s) is not ad.Zero and _is_real(a) for s, a in zip(slopes, jaxpr.in_avals, strict=True))
     closed, real = _with_slopes(jaxpr, moves)
     found = _loop_p.bind(
@@ -203,6 +206,7 @@ def _jvp(values, slopes, *, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
         *(s for s, moved in zip(slopes, moves, strict=True) if moved),
         jaxpr=closed,
         kinds=(*kinds, *(kind for kind, moved in zip(kinds, moves, strict=True) if moved)),
+        over_blocks=over_blocks,
     )
     results, rest = found[: len(real)], iter(found[len(real) :])
     return results, [
@@ -242,14 +246,14 @@ def _depends(jaxpr: Any, moved: Sequence[bool]) -> list[bool]:
     return [moves(v) for v in jaxpr.outvars]
 
 
-def _batch(arguments, axes, *, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
-    """Directions are rows of lanes: an outer loop around that over the lanes, in which nothing has to be rearranged.
+def _batch(arguments, axes, *, jaxpr: ClosedJaxpr, kinds: tuple[int, ...], over_blocks: str | None):
+    """Directions are rows of lanes, in which nothing has to be rearranged.
 
     Each computes the values again that all have in common. Four directions at a time, which share them, ran no faster
     and took a third longer to compile.
     """
     if _DIRECTIONS in kinds:  # two kinds of batches at once: seldom, and right, if slow
-        found = jax.vmap(partial(_on_arrays, jaxpr=jaxpr, kinds=kinds), axes, 0)(*arguments)
+        found = jax.vmap(partial(_on_arrays, jaxpr=jaxpr, kinds=kinds, over_blocks=over_blocks), axes, 0)(*arguments)
         return found, [0] * len(found)
     depends = _depends(jaxpr.jaxpr, [axis is not None for axis in axes])
     lane_axis = ((a, -2 if axis == a.ndim - 1 else -1) for a, axis, k in zip(arguments, axes, kinds, strict=True) if k)
@@ -264,7 +268,7 @@ def _batch(arguments, axes, *, jaxpr: ClosedJaxpr, kinds: tuple[int, ...]):
         else:
             given.append(jnp.moveaxis(value, axis, -2))
     new_kinds = tuple(kind if axis is None else _DIRECTIONS for kind, axis in zip(kinds, axes, strict=True))
-    found = _loop_p.bind(*given, jaxpr=jaxpr, kinds=new_kinds)
+    found = _loop_p.bind(*given, jaxpr=jaxpr, kinds=new_kinds, over_blocks=over_blocks)
     results = [jnp.moveaxis(f, -2, 0) if d else f[..., 0, :] for f, d in zip(found, depends, strict=True)]
     return results, [0 if d else None for d in depends]
 

@@ -9,7 +9,7 @@ Either way there are two copies of what is summed, and the first pass is dead co
 """
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,8 @@ from jaxcontact.lanewise import scalars
 from jaxcontact.lanewise.apart import mark_of
 from jaxcontact.lanewise.written import Writer, Written
 
+_BLOCK = 8  # lanes in a block that all directions go through: a vector of the widest machines
+
 # Operations that XLA merges into whatever needs them, as often as it is needed.
 _CHEAP = {
     *("add", "sub", "mul", "neg", "add_any", "convert_element_type", "select_n", "max", "min", "abs", "sign"),
@@ -31,7 +33,14 @@ _CHEAP = {
 }
 
 
-def write_loop(context: Any, values: Sequence[Any], jaxpr: ClosedJaxpr, shared: Sequence[bool], room: tuple[int, ...]):
+def write_loop(
+    context: Any,
+    values: Sequence[Any],
+    jaxpr: ClosedJaxpr,
+    shared: Sequence[bool],
+    room: tuple[int, ...],
+    over_blocks: str | None = None,
+):
     """Write a function of small arrays as one loop over lanes, `room`; `shared`: which arguments lack them.
 
     Results of a root are few and its operands many: with as many of both the other form has no more to write.
@@ -42,7 +51,10 @@ def write_loop(context: Any, values: Sequence[Any], jaxpr: ClosedJaxpr, shared: 
         for index in np.ndindex(aval.shape)
     ]
     wanted = [aval.dtype for aval in jaxpr.out_avals for _ in np.ndindex(aval.shape)]
-    form = _as_root if len(numbers) > 2 * len(wanted) and _is_cheap(jaxpr) else _as_sum
+    form = _as_sum
+    if len(numbers) > 2 * len(wanted) and _is_cheap(jaxpr):
+        blocks = over_blocks is not None and len(room) == 2 and room[1] % _BLOCK == 0
+        form = partial(_in_blocks, loop=over_blocks) if blocks else _as_root
     found = iter(form(context, numbers, wanted, jaxpr, room))
     return [_assembled([next(found) for _ in np.ndindex(aval.shape)], aval.shape, room) for aval in jaxpr.out_avals]
 
@@ -75,6 +87,36 @@ def _as_root(context: Any, numbers: list[_Number], wanted: list[Any], jaxpr: Clo
     with ir.InsertionPoint(loop.regions[0].blocks[0]):
         stablehlo.return_(last)
     return list(loop.results)
+
+
+def _in_blocks(
+    context: Any, numbers: list[_Number], wanted: list[Any], jaxpr: ClosedJaxpr, room: tuple[int, ...], loop: str
+):
+    """The same as a root, with the lanes in blocks: the outer loop is over these, or the one inside of the directions.
+
+    With blocks outside, what all directions share is loaded for a block: with twelve parameters that made derivatives
+    of an impact a fifth faster. With blocks inside, results are where those of others are, and nothing is rearranged.
+    """
+    directions, lanes = room
+    split = directions, lanes // _BLOCK, _BLOCK
+    order = (1, 0, 2) if loop == "outer" else (0, 1, 2)
+    inside = tuple(split[k] for k in order)
+
+    def turned(value: Any) -> Any:
+        return stablehlo.transpose(value, mlir.dense_int_array(order)) if loop == "outer" else value
+
+    def given(value: Any, axes: tuple[int, ...]) -> Any:
+        if axes == room:
+            return turned(stablehlo.reshape(_array_type(value, split), value))
+        if axes == (lanes,):
+            value = stablehlo.reshape(_array_type(value, split[1:]), value)
+            places = mlir.dense_int_array((order.index(1), 2))
+            return stablehlo.broadcast_in_dim(_array_type(value, inside), value, places)
+        return _broadcast(value, axes, inside)
+
+    turned_numbers = [(given(value, axes), inside, kind, False) for value, axes, kind, _ in numbers]
+    found = [turned(one) for one in _as_root(context, turned_numbers, wanted, jaxpr, inside)]
+    return [stablehlo.reshape(_array_type(one, room), one) for one in found]
 
 
 def _as_sum(context: Any, numbers: list[_Number], wanted: list[Any], jaxpr: ClosedJaxpr, room: tuple[int, ...]):

@@ -23,8 +23,8 @@ Watch = Callable[[int], None]  # is told how many runs have come back
 
 # Of a CPU, for runs that carry derivatives: their states are larger (measured on the crutch with 12 parameters).
 # Through derivatives of whole steps, 16 to 64 lanes are alike, 128 a third slower. A machine's own way carries less:
-# 144 to 200 lanes are alike, 96 a tenth slower, and 128, whose rows share lines of the cache, 40 %.
-TANGENT_LANES, VARIATION_LANES = 32, 144
+# 144 to 216 lanes are alike, 96 a twentieth slower, 128 or 192, whose rows share lines of the cache, a tenth to 40 %.
+TANGENT_LANES, VARIATION_LANES = 32, 200
 
 
 class Job(NamedTuple):

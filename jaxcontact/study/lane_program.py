@@ -152,11 +152,12 @@ def building_turns(build: Builder, turns: Turns) -> Builder:
 def compiled_program(build: Builder, devices: tuple[Any, ...]):
     """Return the program over these devices; kept, so that studies which differ only in numbers compile once.
 
-    Every parameter and tolerance is an argument of it, never a constant inside.
+    Its first two arguments are a carry's results, which it overwrites, and the carry without them. Every parameter and
+    tolerance is an argument of it, never a constant inside.
     """
 
-    def on_one_device(carry, queue, count, constants, settings, budget, drain):
-        carry, queue, count = jax.tree.map(lambda a: a[0], (carry, queue, count))
+    def on_one_device(results, others, queue, count, constants, settings, budget, drain):
+        carry, queue, count = jax.tree.map(lambda a: a[0], (others._replace(results=results), queue, count))
         after = lane_program(build, carry, queue, count, constants, settings, budget, drain)
         return jax.tree.map(lambda a: a[None], after)
 
@@ -164,12 +165,14 @@ def compiled_program(build: Builder, devices: tuple[Any, ...]):
     mapped = jax.shard_map(
         on_one_device,
         mesh=mesh,
-        in_specs=(split, split, split, shared, shared, shared, shared),
+        in_specs=(split, split, split, split, shared, shared, shared, shared),
         out_specs=split,
         check_vma=False,
     )
     return jax.jit(
         mapped,
+        # Not the others: XLA would use their memory for what is in between, where it does not know that arrays do not
+        # overlap, and every loop that writes there would be compiled twice, or left without vectors.
         donate_argnums=0,
         # On a single device some would be called unsplit, and the next call, a stranger, would take a slower way.
         out_shardings=NamedSharding(mesh, split),

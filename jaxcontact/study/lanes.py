@@ -24,6 +24,7 @@ from jaxcontact.integrate.settings import Settings
 from jaxcontact.integrate.turns import Turns, turns_on
 from jaxcontact.study.lane_program import Builder, Carry, building_turns, compiled_program, machine_shapes
 from jaxcontact.study.together import apart, rooms_for
+from jaxcontact.study.uncollected import collecting_later
 
 # How many lanes a device has at most by default. A CPU's are few enough for the states to stay in its cache, and no
 # power of two, whose rows would fall on the same lines of it (measured on the crutch: 320 lanes 6 % slower than 504,
@@ -139,7 +140,8 @@ class LaneDriver:
         self._watch, self._total = watch, total
         self.tally = Tally()
         self._returned = 0  # runs of batches that have been handed out
-        self._shapes = machine_shapes(build, settings, tuple(self._constants), self._names)
+        with collecting_later():
+            self._shapes = machine_shapes(build, settings, tuple(self._constants), self._names)
         self._fit_memory(_MOST_BYTES.get(available[0].platform, _MOST_BYTES_ELSEWHERE))
         self._carry: Carry | None = None  # made when it is needed
         self._batches: dict[Hashable, _Batch] = {}
@@ -262,7 +264,9 @@ class LaneDriver:
         while True:
             began = time.perf_counter()
             arguments = (entries, on_devices, self._constants, self._settings, np.int32(pace.budget), np.bool_(drain))
-            self._carry = now = self._program(self._carry, *arguments)
+            with collecting_later():  # its first call traces it
+                now = self._program(self._carry.results, self._carry._replace(results=()), *arguments)
+            self._carry = now
             taken, steps, place = (np.asarray(a) for a in (now.next, now.steps, now.place))
             pace.adapt(int(steps.max()), time.perf_counter() - began)
             self.tally.lane_steps += int(steps.sum()) * lanes
