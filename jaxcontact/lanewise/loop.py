@@ -23,6 +23,7 @@ from jax.core import ShapedArray, Tracer
 from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters.partial_eval import dce_jaxpr, dce_rules
+from jaxlib.mlir import ir
 
 from jaxcontact.lanewise.on_cpu import write_loop
 
@@ -137,7 +138,9 @@ def _on_arrays(*arguments, jaxpr: ClosedJaxpr, kinds: tuple[int, ...], over_bloc
 def _on_cpu(context, *values, jaxpr: ClosedJaxpr, kinds: tuple[int, ...], over_blocks: str | None):
     directions, lanes = _sizes([a.shape for a in context.avals_in], kinds)
     room = (lanes,) if directions is None else (directions, lanes)
-    return write_loop(context, values, jaxpr, [kind == _SHARED for kind in kinds], room, over_blocks)
+    # Not where in Python each operation comes from: XLA hands that on from form to form, which takes time.
+    with ir.Location.name("lane_loop"):
+        return write_loop(context, values, jaxpr, [kind == _SHARED for kind in kinds], room, over_blocks)
 
 
 def _leave_out(used: list[bool], equation: Any):
