@@ -1,5 +1,6 @@
 """Lanes: every run gets its own answer, whoever its neighbours are; the cost is the mean number of steps."""
 
+import gc
 from functools import cache
 
 import jax
@@ -17,6 +18,8 @@ from jaxcontact.models import get_model
 from jaxcontact.models.model import DEGREE, default_params
 from jaxcontact.study import lanes
 from jaxcontact.study.lanes import LaneDriver
+from jaxcontact.study.together import apart, rooms_for, together
+from jaxcontact.study.uncollected import collecting_later
 
 # ---------------------------------------------------------------- a machine whose cost is known
 
@@ -255,3 +258,32 @@ def test_derivatives_ride_in_the_same_lanes():
         difference = (outcome(name, step) - outcome(name, -step)) / (2 * step * drawn.get(name, CONSTANTS.get(name)))
         scale = np.nanmax(np.abs(difference))
         np.testing.assert_allclose(slope[finished], difference[finished], rtol=1e-4, atol=1e-5 * scale)
+
+
+# ---------------------------------------------------------------- what lanes are kept in, and traced in
+
+
+def test_leaves_put_together_come_apart_as_they_were():
+    random = np.random.default_rng(8)
+    tree = {
+        "scalars": [random.normal(size=7) for _ in range(3)],
+        "slopes": (random.normal(size=(4, 7)), None, random.normal(size=(4, 7))),
+        "codes": random.integers(0, 9, 7).astype(np.int32),
+    }
+    arrays = together(tree)
+    assert sorted(a.shape for a in arrays) == [(1, 7), (2, 4, 7), (3, 7)]
+    assert [(a.shape, a.dtype) for a in rooms_for(tree, 7)] == [(a.shape, a.dtype) for a in arrays]
+    for found, leaf in zip(apart(tree, arrays), jax.tree.leaves(tree), strict=True):
+        np.testing.assert_array_equal(found, leaf)
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+def test_garbage_is_collected_again_after_a_program_was_traced_whatever_happened(was_on):
+    (gc.enable if was_on else gc.disable)()
+    try:
+        with pytest.raises(ZeroDivisionError), collecting_later():
+            assert not gc.isenabled()
+            raise ZeroDivisionError
+        assert gc.isenabled() == was_on
+    finally:
+        gc.enable()

@@ -25,6 +25,7 @@ from jaxcontact.integrate.settings import Settings
 from jaxcontact.models import compass, compliant, crutch, get_model
 from jaxcontact.models.model import DEGREE, default_params
 from jaxcontact.models.strike import Strike, respond, tables, tip_start
+from jaxcontact.study.definition import SINGLE_PRECISION
 
 LAWS = {"normal": "hunt_crossley", "friction": "coulomb"}
 
@@ -324,7 +325,7 @@ def test_float32_gives_the_same_regimes_and_impulses_to_a_ten_thousandth():
     swept = {"q3": np.repeat(np.arange(3, 22, 3), 3) * DEGREE, "dq5": np.tile([-0.2, 0.0, 0.4], 7)}
     double = outcomes("crutch", **swept)
     with jax.enable_x64(False):
-        machine = model.machine("compliant", LAWS, Settings(rtol=1e-5, atol=1e-6))
+        machine = model.machine("compliant", LAWS, Settings(**SINGLE_PRECISION))
         params = {k: jnp.asarray(v, jnp.float32) for k, v in (default_params(model) | swept).items()}
         single = jax.tree.map(np.asarray, jax.jit(lambda p: simulate(machine, p))(params))
     assert single["P_n"].dtype == np.float32

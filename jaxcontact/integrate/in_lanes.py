@@ -59,7 +59,7 @@ def _on_arrival(system, tableau: Tableau, params, s: HybridState, later, signals
     slope, end_slope, here, sound = in_one_loop(
         partial(_evaluate, system), params, target.t, target.mode, s.landing, target.y, s.end_slope, sound
     )
-    return Evaluated(later, end_slope, signals, Arrival(*target, slope, here, sound))
+    return Evaluated(later, end_slope, signals, Arrival(**target._asdict(), slope=slope, signals=here, sound=sound))
 
 
 def _ways(tableau: Tableau) -> np.ndarray:

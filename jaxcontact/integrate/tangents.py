@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxcontact.integrate.machine import Machine, is_real_array, lane_wide
+from jaxcontact.integrate.machine import Machine, Variation, is_real_array, lane_wide
 from jaxcontact.lanewise import changes_with, needed
 
 
@@ -22,9 +22,9 @@ def with_tangents(machine: Machine, names: Sequence[str]) -> Machine:
     """
     variation = machine.variation
 
-    def carries(state) -> bool:
-        """Whether derivatives of a part of the state are carried, or else of all its real numbers."""
-        return variation is not None and variation.applies(state)
+    def own_way(state) -> Variation | None:
+        """How derivatives of a part of the state are carried; None where they are those of all its real numbers."""
+        return variation if variation is not None and variation.applies(state) else None
 
     def init(params):
         lanes = jnp.broadcast_shapes(*(jnp.shape(value) for value in params.values()))
@@ -35,27 +35,27 @@ def with_tangents(machine: Machine, names: Sequence[str]) -> Machine:
         if variation is None:
             return _push(begin, params, names)
         state = begin(params)
-        if not carries(state):
+        if not (own := own_way(state)):
             return _push(begin, params, names)
         # Only what the part needs: the derivative of a flow that nobody asks for would be most of it.
-        return state, needed(lambda p: _push(lambda q: variation.part(begin(q)), p, names)[1], params)
+        return state, needed(lambda p: _push(lambda q: own.part(begin(q)), p, names)[1], params)
 
     def bind(params):
         prepared = _prepared(variation.prepare, params, names) if variation else None
 
         def step(state):
-            if carries(state[0]):
-                return variation.step(*prepared, *state)
+            if prepared and (own := own_way(state[0])):
+                return own.step(*prepared, *state)
             return _push(machine.step, params, names, state)
 
         return step
 
     def finish(params, state):
         lanes = machine.done(state[0]).shape
-        if carries(state[0]):
-            part = variation.part(state[0]), state[1]
+        if own := own_way(state[0]):
+            part = own.part(state[0]), state[1]
             values, slopes = _push(
-                lambda p, part: lane_wide(machine.finish(p, variation.restored(p, state[0], part)), lanes),
+                lambda p, part: lane_wide(machine.finish(p, own.restored(p, state[0], part)), lanes),
                 *(params, names, part),
             )
         else:
@@ -73,7 +73,8 @@ def with_tangents(machine: Machine, names: Sequence[str]) -> Machine:
         def slopes_of(tree):
             return [jnp.zeros((len(names), *a.shape), a.dtype) for a in jax.tree.leaves(tree) if _is_real(a)]
 
-        part = variation.part(state) if carries(state) else state
+        own = own_way(state)
+        part = own.part(state) if own else state
         return (state, slopes_of(part)), {"values": values, "slopes": _like(values, slopes_of(values))}
 
     return Machine(

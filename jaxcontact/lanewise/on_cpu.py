@@ -53,8 +53,9 @@ def write_loop(
     wanted = [aval.dtype for aval in jaxpr.out_avals for _ in np.ndindex(aval.shape)]
     form = _as_sum
     if len(numbers) > 2 * len(wanted) and _is_cheap(jaxpr):
-        blocks = over_blocks is not None and len(room) == 2 and room[1] % _BLOCK == 0
-        form = partial(_in_blocks, loop=over_blocks) if blocks else _as_root
+        form = _as_root
+        if over_blocks is not None and len(room) == 2 and room[1] % _BLOCK == 0:
+            form = partial(_in_blocks, loop=over_blocks)
     found = iter(form(context, numbers, wanted, jaxpr, room))
     return [_assembled([next(found) for _ in np.ndindex(aval.shape)], aval.shape, room) for aval in jaxpr.out_avals]
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 TABLES = ("study", "measured", "vary", "set", "sample", "cases", "derive", "require", "laws", "solver", "output")
 DIMENSIONS = ("sample", "case", "index", "fraction")  # what a result has besides outcomes and parameters
 
-# Default tolerances where numbers are float32. Where contact is stiff, their rounding leaves some 1e-5 of a velocity: asked
-# for less, the controller only shortens steps (on the crutch by a fifth, with the same errors).
+# Default tolerances where numbers are float32. Where contact is stiff, their rounding leaves some 1e-5 of a velocity:
+# asked for less, the controller only shortens steps (on the crutch by a fifth, with the same errors).
 SINGLE_PRECISION = {"rtol": 1e-5, "atol": 1e-5}
 SINGLE_LEAST_RTOL = 2e-6
 FOLLOWING = ("walk", "roll", "heel")  # models that need a measured motion, see tracked.named
