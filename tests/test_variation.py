@@ -185,7 +185,8 @@ def derivatives(settings: Settings, friction: str, as_it_is: bool):
     [
         ("coulomb", Settings(rtol=1e-11, atol=1e-13)),
         pytest.param("tangential_compliance", Settings(rtol=1e-11, atol=1e-13), marks=pytest.mark.slow),
-        pytest.param("regularised", Settings(rtol=1e-11, atol=1e-13), marks=pytest.mark.slow),
+        # At 1e-11 steps' own derivatives are 1.4e-6 off those of differences here, ours 2e-7.
+        pytest.param("regularised", Settings(rtol=1e-12, atol=1e-14), marks=pytest.mark.slow),
         pytest.param("coulomb", Settings(stepper="rk4", step=2e-6), marks=pytest.mark.slow),
     ],
 )
