@@ -321,7 +321,7 @@ def test_printed_inertias_are_a_choice():
     # A leg let go level, with inertias typed in as parameters or by the choice, starts to turn alike.
     typed = DEFAULTS | {f"{name}.inertia": value for name, value in PRINTED_INERTIAS.items()}
     starts = [
-        hasty_jit(FOOT.machine("compliant", LAWS | {"inertia": choice}, Settings()).init)(params).slopes[0]
+        hasty_jit(FOOT.machine("compliant", LAWS | {"inertia": choice}, Settings()).init)(params).slope
         for choice, params in (("printed", DEFAULTS), ("plausible", typed))
     ]
     assert np.max(np.abs(starts[0][3:6])) > 0.1  # rad/s^2

@@ -1,6 +1,7 @@
 """A sweep gives each configuration its own answer, in its place, with its unit, however the work is cut."""
 
 import io
+import itertools
 import json
 import math
 
@@ -13,6 +14,7 @@ from toy_model import double_precision, toy_model
 from jaxcontact.errors import InputError
 from jaxcontact.integrate.machine import CANNOT_TOUCH, EXCLUDED, FINISHED, MOVING_UP
 from jaxcontact.study import run, study
+from jaxcontact.study.beside import one_behind
 from jaxcontact.study.execute import LocalExecutor, _builder, job_of
 from jaxcontact.study.failures import describe_failures
 from jaxcontact.study.lane_program import compiled_program
@@ -291,3 +293,41 @@ def test_another_tolerance_compiles_nothing():
     before = compiled._cache_size()
     run(study("crutch", vary={"mu": [0.5, 0.6]}, solver={"rtol": 1e-9, "max_steps": 500}))
     assert compiled._cache_size() == before
+
+
+# ---------------------------------------------------------------- beside what the devices do
+
+
+def full_disk(item):
+    if item == 1:
+        raise OSError("no space left")
+
+
+def items_until(error):
+    yield from (0, 1)
+    raise error
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt(), RuntimeError("the device is gone")])
+def test_an_error_behind_is_not_lost_when_something_else_ends_the_rest(ending):
+    dealt_with = []
+    with pytest.raises(OSError, match="no space left") as told:
+        dealt_with.extend(one_behind(full_disk, items_until(ending)))
+    assert dealt_with == [0] and told.value.__cause__ is ending
+
+
+def test_an_error_behind_comes_out_when_nobody_wants_the_rest():
+    behind = one_behind(full_disk, itertools.count())
+    assert next(behind) == 0
+    with pytest.raises(OSError, match="no space left"):
+        behind.close()
+
+
+def test_errors_without_one_behind_are_what_they_are():
+    with pytest.raises(RuntimeError, match="gone") as told:
+        list(one_behind(lambda item: None, items_until(RuntimeError("gone"))))
+    assert told.value.__cause__ is None
+    with pytest.raises(OSError, match="no space left") as told:
+        list(one_behind(full_disk, iter(range(5))))
+    assert told.value.__cause__ is None
+    assert list(one_behind(lambda item: None, iter(range(3)))) == [0, 1, 2]

@@ -9,7 +9,8 @@ import pytest
 from quick import quick_jit
 
 from jaxcontact.bodies import gripped, linkage
-from jaxcontact.integrate.machine import FINISHED
+from jaxcontact.integrate import hybrid, variation
+from jaxcontact.integrate.machine import FINISHED, Machine, Variation, simulate
 from jaxcontact.integrate.settings import Settings
 from jaxcontact.integrate.tangents import with_tangents
 from jaxcontact.lanewise import in_one_loop, needed
@@ -207,3 +208,94 @@ def test_whole_runs_agree_with_derivatives_of_their_steps(friction, settings):
         np.testing.assert_allclose(
             (ours["slopes"][name] / size)[:, finished], (slopes / size)[:, finished], atol=1e-6, err_msg=name
         )
+
+
+# ---------------------------------------------------------------- a system that is no impact
+
+
+def thrown(params, t, mode, y):
+    """A ball in gusts of wind, forwards at a velocity that stays; it counts its bounces and sums what wind has done."""
+    x, z, vx, vz, _, left = y
+    wind = params["gusts"] * jnp.cos(3.0 * t)
+    return jnp.stack([vx, vz, 0 * vx, wind - params["g"], wind * vz, 0 * left]), jnp.stack([z, x, wind])
+
+
+def bounced(params, t, mode, event, y, signals):
+    x, z, vx, vz, work, left = y
+    return mode, jnp.stack([x, 0 * z, vx, -params["e"] * vz, work, left - 1.0]), left <= 1.5
+
+
+THROWN = hybrid.HybridSystem(
+    flow=thrown,
+    guards=lambda params, mode, signals: signals[:1],
+    transition=bounced,
+    boundary=(True,),
+    positions=2,
+    unseen=(0, 4, 5),
+    still=(2, 5),
+    watched=(0,),
+    one_loop=True,
+)
+THROWS = {
+    "g": np.full(LANES, 9.81),
+    "e": np.linspace(0.5, 0.9, LANES),
+    "gusts": np.linspace(-2.0, 3.0, LANES),
+    "up": np.linspace(1.0, 2.0, LANES),
+}
+
+
+def throwing(system, settings, own_way=False) -> Machine:
+    """Three bounces; `own_way`: with derivatives by the linearised equations."""
+
+    def init(params):
+        up, still = params["up"], 0 * params["up"]
+        y = jnp.stack([still, still + 0.5, still + 2.0, up, still, still + 3.0])
+        return hybrid.start(system, settings, params, 0.0, 0, y, jnp.zeros(up.shape, jnp.int32))
+
+    own = Variation(
+        lambda state: variation.applies(settings, state),
+        variation.moving,
+        lambda params, state, part: variation.restored(system, params, state, part),
+        lambda params: params,
+        lambda *now: variation.advance(system, settings, *now),
+    )
+    return Machine(
+        init,
+        lambda params, state: hybrid.advance(system, settings, params, state)[0],
+        hybrid.done,
+        lambda params, state: {"t": state.t, "y": state.y, "status": state.status},
+        hybrid.scratch,
+        variation=own if own_way else None,
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(rtol=1e-10, atol=1e-12),
+        Settings(stepper="rk4", step=2e-3),
+        Settings(stepper="semi_implicit_euler", step=2e-3),
+    ],
+    ids=lambda settings: settings.stepper,
+)
+def test_in_one_loop_a_step_is_what_it_is_with_whole_arrays(settings):
+    whole = THROWN._replace(one_loop=False, unseen=(), still=(), watched=())
+    found, expected = (
+        quick_jit(lambda params, system=system: simulate(throwing(system, settings), params))(THROWS)
+        for system in (THROWN, whole)
+    )
+    assert (np.asarray(expected["status"]) == FINISHED).all() and np.ptp(expected["t"]) > 0.3
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11), found, expected)
+
+
+def test_a_velocity_without_a_slope_is_followed_all_the_same():
+    settings = Settings(rtol=1e-11, atol=1e-13)
+    by = ("g", "e", "gusts", "up")
+    ours, theirs = (
+        quick_jit(lambda params, way=way: simulate(with_tangents(throwing(THROWN, settings, way), by), params))(THROWS)
+        for way in (True, False)
+    )
+    for name in ("t", "y"):
+        np.testing.assert_allclose(ours["values"][name], theirs["values"][name], rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(ours["slopes"][name], theirs["slopes"][name], rtol=1e-6, atol=1e-7)
+    assert np.abs(ours["slopes"]["y"][1, 0]).min() > 0.1  # the distance, by how elastic the ball is

@@ -4,7 +4,7 @@ A machine step of a lane is one of two things. A *stride* advances by one Runge-
 too large, or finds that a guard turned negative on the way. In the last case the next machine step is a *landing*:
 the same slopes give the state inside the stride, the evaluations that would have been stages look at the guards there
 instead, and the lane lands on the earliest event, where the system's transition rule picks the next mode. Both kinds
-evaluate the flow equally often and share its one trace, so lanes of either kind step side by side. Events that do not
+evaluate the flow equally often and share its traces, so lanes of either kind step side by side. Events that do not
 end the run cost one machine step each, and there may be any number.
 """
 

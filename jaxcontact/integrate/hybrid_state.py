@@ -50,11 +50,6 @@ class HybridState(NamedTuple):
     steps: jax.Array
     status: jax.Array
 
-    @property
-    def slopes(self) -> jax.Array:
-        """All slopes, of all rows: (s, n, *lanes)."""
-        return jnp.concatenate([self.slope[None], self.later_slopes])
-
 
 class Segment(NamedTuple):
     """What a machine step made final: the trajectory from t0 to t1 (t1 = t0: nothing), inside a stride of length h."""

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxcontact.integrate import locate
 from jaxcontact.integrate.evaluations import Arrival, Evaluated, arrive, at_event, first_event, weights_at_nodes
 from jaxcontact.integrate.hybrid_state import HybridState, HybridSystem, chosen
 from jaxcontact.integrate.stages import Weights, moved, one_of, weights_inside, weights_of, with_own
@@ -29,7 +30,7 @@ def evaluate_all(system: HybridSystem, tableau: Tableau, params, s: HybridState)
 
 def _on_the_way(system, tableau: Tableau, params, s: HybridState, so_far):
     """Slopes and signals at the inner stages of a stride or, in a landing, at the nodes inside of the one before."""
-    ways = jnp.asarray(_ways(tableau), s.y.dtype)
+    ways, times = jnp.asarray(_ways(tableau), s.y.dtype), jnp.asarray(_times(tableau), s.y.dtype)
     start, first = tuple(s.y), tuple(s.slope)
 
     def evaluation(so_far, i):
@@ -37,8 +38,9 @@ def _on_the_way(system, tableau: Tableau, params, s: HybridState, so_far):
         way = [Weights.of_list(list(weights)) for weights in ways[i]]
         slopes = first, later, s.end_slope
         y = in_one_loop(partial(_inside, system, tableau), way, s.landing, s.h, start, slopes)
+        t = in_one_loop(_time_inside, tuple(times[i]), s.landing, s.t, s.h)
         kept = tuple(_row(part, i) for part in later)
-        _, kept, here, sound = in_one_loop(partial(_evaluate, system), params, s.t, s.mode, s.landing, y, kept, sound)
+        _, kept, here, sound = in_one_loop(partial(_evaluate, system), params, t, s.mode, s.landing, y, kept, sound)
         later = tuple(_with_row(part, i, row) for part, row in zip(later, kept, strict=True))
         signals = tuple(_with_row(part, i, row) for part, row in zip(signals, _watched(system, here), strict=True))
         return (later, signals, sound), None
@@ -66,6 +68,16 @@ def _ways(tableau: Tableau) -> np.ndarray:
     """Weights on the way (inner, 2, weights): at stages of a stride, and at nodes inside of the one before."""
     kinds = tableau.stages, weights_at_nodes(tableau)
     return np.array([[weights_of(tableau, row).as_list() for row in pair] for pair in zip(*kinds, strict=True)])
+
+
+def _times(tableau: Tableau) -> np.ndarray:
+    """When that is, as fractions of the stride (inner, 2)."""
+    return np.stack([tableau.times, locate.nodes(len(tableau.stages))[1:-1]], axis=1)
+
+
+def _time_inside(fractions, landing, t, h):
+    stage, node = fractions
+    return t + h * jnp.where(landing, node, stage)
 
 
 def _inside(system, tableau: Tableau, way, landing, h, start, slopes):

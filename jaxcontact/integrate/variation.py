@@ -52,7 +52,7 @@ def restored(system: hybrid.HybridSystem, params: Any, state: hybrid.HybridState
 
 
 def applies(settings: Settings, state: hybrid.HybridState) -> bool:
-    """Whether this is for such a state, of a system that runs in one loop: with lanes, and stages as in a table."""
+    """Whether it is for such a state, with lanes, and stages as in a table. The system has to be one of `one_loop`."""
     return state.y.ndim == 2 and not arrays_are_whole() and not TABLEAUS[settings.stepper].kick_drift
 
 
@@ -213,8 +213,8 @@ class _Walk:
         followed = [None if a is None or a < before or alike[a - before] is not None else a - before for a in alike]
         self._follows = followed
         own = [row for row in range(rows) if followed[row] is None and not flow.is_zero(row)]
-        self._totals = [row for row in own if row in unseen]
-        self._own = [row for row in own if row not in unseen]
+        self._totals = [row for row in own if row in unseen and row not in followed]
+        self._own = [row for row in own if row not in self._totals]
         self._moving = [*self._own, *(row for row in range(rows) if followed[row] is not None)]
 
     def to_the_end(self, numbers, length, params_slopes, slopes):
@@ -243,7 +243,7 @@ class _Walk:
         """The state at a stage, or at the end; totals are left as they were."""
 
         def plus(start, weights, row, factor):
-            used = [(float(w), k[row]) for w, k in zip(weights, found, strict=False) if w != 0]
+            used = [(float(w), k[row]) for w, k in zip(weights, found, strict=False) if w != 0 and row in k]
             return start + factor * weighted_sum(*map(list, zip(*used, strict=True))) if used else start
 
         state = list(y)

@@ -160,6 +160,7 @@ def system(links: int, choices: Mapping[str, str], ends: str = "compression_end"
         y = linkage.stack([*motion, peak, stretch, changes + jnp.where(switches, 1.0, 0.0)])
         return jnp.where(switches, new_mode, mode), y, event == _END
 
+    without_a_spring = () if friction_law == "tangential_compliance" else (2 * n + 7,)
     return hybrid.HybridSystem(
         flow,
         guards,
@@ -168,9 +169,9 @@ def system(links: int, choices: Mapping[str, str], ends: str = "compression_end"
         positions=n + 2,
         ends_at_max_time=ends == "max_time",
         # How far it has come, work, largest force, stretch (but of a spring) and number of changes.
-        unseen=(0, *(2 * n + k for k in (4, 5, 6, 8)), *((2 * n + 7,) if friction_law == "coulomb" else ())),
+        unseen=(0, *(2 * n + k for k in (4, 5, 6, 8)), *without_a_spring),
         # Largest force, number of changes, and the stretch of a tip that has no spring.
-        still=(*(2 * n + k for k in (6, 8)), *(() if friction_law == "tangential_compliance" else (2 * n + 7,))),
+        still=(*(2 * n + k for k in (6, 8)), *without_a_spring),
         watched=_WATCHED,
         one_loop=True,
     )

@@ -27,18 +27,23 @@ def one_ahead(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[t
 def one_behind(deal_with: Callable[[Item], Any], items: Iterable[Item]) -> Generator[Item]:
     """Yield each item that has been dealt with, while the next one is waited for: never more than one is under way.
 
-    What was begun is finished, whatever happens, once this is closed. An error comes out when the next item is there.
+    What was begun is finished, whatever happens, once this is closed. An error comes out when the next item is there,
+    or in place of whatever else ends this.
     """
     with ThreadPoolExecutor(1, "jaxcontact-behind") as thread:
         before: tuple[Item, Future[Any]] | None = None
-        for item in items:
-            if before is not None:
-                before[1].result()
-                done = before[0]
-                before = item, thread.submit(deal_with, item)
-                yield done
-            else:
-                before = item, thread.submit(deal_with, item)
+        try:
+            for item in items:
+                if before is not None:
+                    before[1].result()
+                done, before = before, (item, thread.submit(deal_with, item))
+                if done is not None:
+                    yield done[0]
+        except BaseException as other:
+            lost = before[1].exception() if before is not None else None
+            if lost is not None and lost is not other:
+                raise lost from other
+            raise
         if before is not None:
             before[1].result()
             yield before[0]
