@@ -237,7 +237,8 @@ class _Walk:
             given = [n[i] for n in numbers], length, params_slopes, slopes, found, totals
             new, totals = in_one_loop(stage, *given, over_blocks="outer")
             found.append(new)
-        return [found[-1].get(row, start) for row, start in enumerate(slopes[1:])]
+        *_, end = found  # of the rows that move
+        return [end.get(row, start) for row, start in enumerate(slopes[1:])]
 
     def _at(self, i, length, y, found):
         """The state at a stage, or at the end; totals are left as they were."""

@@ -104,8 +104,8 @@ class _Collected:
             operands = [float(v.val) if isinstance(v, Literal) else values[v] for v in equation.invars]
             found = self._carry_out(equation, operands)
             if isinstance(found, dict) and out in kept:
-                kept_sums[count + len(kept_sums)] = found
-                found = {count + len(kept_sums) - 1: 1.0}
+                term = count + len(kept_sums)
+                kept_sums[term], found = found, {term: 1.0}
             values[out] = found
         rows = [float(v.val) if isinstance(v, Literal) else values[v] for v in plain.outvars]
         sums, rows = self._with_fewer(kept_sums, rows)
